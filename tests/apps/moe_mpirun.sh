@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# The main job under mpirun on real routing: every rank a process, every result checked to the bit.
+# usage: moe_mpirun.sh SHMOE RANKS ROUTING_FILE
+set -euo pipefail
+shmoe=$1 ranks=$2 routing=$3
+if [[ ! -r $routing ]]; then
+  echo "skipped: $routing is not here"
+  exit 77
+fi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+out=$(timeout 120 mpirun --oversubscribe -np "$ranks" "$shmoe" moe --routing "$routing" --steps 3)
+echo "$out"
+grep -q 'verified: bit-exact' <<<"$out"

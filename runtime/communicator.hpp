@@ -1,0 +1,87 @@
+#pragma once
+// A group of ranks with a block of memory, slots and rounds of its own. Several live side by side; one rank may be in
+// many. Operators run on a communicator, one after the other.
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "runtime/core_context.hpp"
+#include "runtime/grid.hpp"
+#include "shmem/heap.hpp"
+#include "shmem/peers.hpp"
+
+namespace shmoe::runtime {
+
+/// A kernel body: runs once on every core of the launch.
+using Kernel = std::function<void(CoreContext&)>;
+
+/// Makes the fabric of a core; decorators wrap what it returns.
+using FabricMaker = std::function<std::unique_ptr<shmem::Fabric>(const shmem::Peers&, Core)>;
+
+class Communicator {
+ public:
+  struct Parts {
+    shmem::Peers peers;
+    std::vector<Rank> members;  // world ranks, in group order
+    Profile profile;
+    Grid* grid;
+    FabricMaker make_fabric;
+  };
+  explicit Communicator(Parts parts);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  [[nodiscard]] Rank rank() const { return peers_.rank; }
+  [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(members_.size()); }
+  [[nodiscard]] std::int32_t cores() const { return grid_->cores(); }
+  [[nodiscard]] Rank world_rank(Rank member) const { return members_.at(member.index()); }
+  [[nodiscard]] const Profile& profile() const { return profile_; }
+  [[nodiscard]] const shmem::BlockMap& map() const { return *peers_.map; }
+  [[nodiscard]] const shmem::SlotPlan& slots() const { return *peers_.slots; }
+
+  /// Symmetric memory, zeroed pages on first use. Every member allocates and frees the same sizes in the same order;
+  /// the next handshake of an operator compares the histories.
+  /// Errors:  out_of_memory, fragmented, or system where /dev/shm is full; nothing is allocated then.
+  Result<Offset> allocate(Bytes size);
+  Result<void> free(Offset at);
+  [[nodiscard]] std::uint64_t heap_history() const { return heap_.history(); }
+  [[nodiscard]] const shmem::Heap& heap() const { return heap_; }
+
+  /// This rank's own memory, for the host between operators.
+  template <shmem::Plain T>
+  [[nodiscard]] std::span<T> local(Offset at, std::size_t count) const {
+    return {reinterpret_cast<T*>(local_bytes(at, shmem::bytes_of<T>(count)).data()), count};
+  }
+
+  /// Runs the kernel on all cores and joins them.
+  /// Errors:  what the first failing core left with. After an exception that is no Interrupted the job is aborted.
+  Result<void> launch(std::string_view op, const Kernel& kernel) { return launch(op, cores(), kernel); }
+  /// `blocks` logical cores; more than the physical ones run in batches and must not SyncAll.
+  Result<void> launch(std::string_view op, std::int32_t blocks, const Kernel& kernel);
+
+  /// All members.
+  /// Order:   everything any member did before is readable by every member afterwards.
+  /// Errors:  mismatch where members call different operators or have different heaps; as Context::wait.
+  Result<void> barrier();
+
+  /// Ends every wait of every member with `aborted`, naming this rank and the reason.
+  void abort(const Error& reason);
+
+ private:
+  [[nodiscard]] std::span<std::byte> local_bytes(Offset at, Bytes size) const;
+  void run_block(Launch& launch, std::int32_t block, std::int32_t physical_core, const Kernel& kernel);
+  [[nodiscard]] std::uint64_t sync_all_count() const;
+
+  shmem::Peers peers_;
+  std::vector<Rank> members_;
+  Profile profile_;
+  Grid* grid_;
+  shmem::Heap heap_;
+  std::vector<std::unique_ptr<shmem::Fabric>> fabrics_;  // one a physical core
+};
+
+}  // namespace shmoe::runtime

@@ -1,0 +1,57 @@
+#pragma once
+// Every setting in one table: the environment variable, its default, what it means. `--help`, `shmoe info` and the
+// README's table are made from it.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "shmem/profile.hpp"
+#include "shmem/result.hpp"
+#include "shmem/types.hpp"
+
+namespace shmoe::runtime {
+
+struct Config {
+  std::int32_t cores = 1;            // of a rank
+  Profile profile = kSafe;
+  Bytes heap{0};                     // symmetric heap of a communicator, reserved, not committed
+  Bytes ipc_data{0};                 // ipc window of a communicator
+  std::int32_t communicators = 0;    // blocks per segment
+  std::chrono::milliseconds bootstrap_timeout{0};
+  std::chrono::milliseconds wait_limit{0};  // deadline of every wait; 0: none
+  bool views = true;                 // false: operators use get and put only
+  std::uint64_t weak_seed = 0;       // not 0: puts land late, drawn from this seed
+  bool strict = true;
+  std::string log_level;
+
+  /// Looks settings up; the default looks in the process environment.
+  using Lookup = std::function<std::optional<std::string>(std::string_view)>;
+  /// Errors:  invalid_argument naming the variable, its value and what it takes.
+  static Result<Config> load(const Lookup& lookup);
+  static Result<Config> load();
+  /// Defaults only.
+  static Config defaults();
+};
+
+/// One row of the table.
+struct Setting {
+  const char* variable;
+  const char* fallback;  // default, as one would write it
+  const char* takes;     // what values it takes
+  const char* meaning;
+  /// Parses `text` into the config; false where the text is no such value.
+  bool (*parse)(std::string_view text, Config& config);
+};
+
+std::span<const Setting> settings();
+
+/// The table as aligned text, and as a Markdown table for the README.
+std::string settings_text();
+std::string settings_markdown();
+
+}  // namespace shmoe::runtime

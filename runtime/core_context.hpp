@@ -1,0 +1,44 @@
+#pragma once
+// What a kernel body receives: its Context, the SyncAll of its launch, and the block it works on.
+
+#include <optional>
+#include <vector>
+
+#include "shmem/context.hpp"
+#include "shmem/layout.hpp"
+#include "shmem/profile.hpp"
+
+namespace shmoe::runtime {
+
+/// What the cores of one launch share. Cells are per core, so that nothing needs a lock; a SyncAll orders them.
+struct Launch {
+  std::string_view op;
+  std::int32_t blocks = 1;    // logical cores of this launch
+  std::int32_t physical = 1;  // cores that run at the same time
+  std::uint64_t sync_base = 0;  // value of the sync-all slot before the launch
+  std::vector<std::optional<Error>> faults;  // one a block
+};
+
+class CoreContext : public shmem::Context {
+ public:
+  CoreContext(shmem::Fabric& fabric, const shmem::SlotPlan& slots, const shmem::BlockMap& map, const Profile& profile,
+              Rank rank, Core core, Launch& launch)
+      : Context(fabric, slots, rank, core, launch.blocks), map_(&map), profile_(&profile), launch_(&launch) {}
+
+  [[nodiscard]] const shmem::BlockMap& map() const { return *map_; }
+  [[nodiscard]] const Profile& profile() const { return *profile_; }
+  [[nodiscard]] Launch& launch() { return *launch_; }
+
+  /// Barrier over the cores of this rank. Every core of the launch calls it equally often.
+  /// Order:   everything any core of this rank sent is complete, and readable by every core, on return.
+  /// Errors:  a broken contract where the launch is larger than the physical grid: its later batches could never arrive.
+  shmem::Witness sync_all(SourceSite site = SourceSite::here());
+
+ private:
+  const shmem::BlockMap* map_;
+  const Profile* profile_;
+  Launch* launch_;
+  std::uint64_t generation_ = 0;
+};
+
+}  // namespace shmoe::runtime

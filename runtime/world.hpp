@@ -1,0 +1,56 @@
+#pragma once
+// One job: who takes part, where everybody's memory is, and the end of it. Everything hangs off a World; nothing is global.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/communicator.hpp"
+#include "runtime/config.hpp"
+
+namespace shmoe::runtime {
+
+/// Numbers a communicator; the members of one all use the same number, and no member uses it twice.
+using CommunicatorId = Strong<struct CommunicatorIdTag, std::int32_t>;
+
+class World {
+ public:
+  /// Finds the other processes of the job and maps their memory. Collective over the job.
+  /// Errors:  one clear error on every rank, within config.bootstrap_timeout.
+  static Result<std::unique_ptr<World>> create(const Config& config);
+
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  ~World();
+
+  [[nodiscard]] Rank rank() const;
+  [[nodiscard]] std::int32_t ranks() const;
+  [[nodiscard]] const Config& config() const;
+  /// One line: what started us, how many ranks, cores and nodes, which profile.
+  [[nodiscard]] const std::string& description() const;
+
+  /// The communicator of all ranks.
+  [[nodiscard]] Communicator& all();
+  /// A further communicator. Collective over its members only; `members` are world ranks in group order.
+  /// Errors:  invalid_argument (bad or repeated member, id in use or not below config.communicators); mismatch where
+  ///          the members' lists differ.
+  Result<Communicator*> communicator(CommunicatorId id, std::span<const Rank> members);
+
+  /// Collective end, bounded by config.bootstrap_timeout. A World that is only destroyed does not wait for anybody.
+  Result<void> finalize();
+
+  /// Ranks as threads of this process: `body` runs once per rank, each with its own World over plain memory.
+  /// Errors:  the first failing rank's, the root cause before those that were only aborted by it.
+  static Result<void> run_as_threads(std::int32_t ranks, const Config& config,
+                                     const std::function<Result<void>(World&)>& body);
+
+ private:
+  struct State;
+  explicit World(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace shmoe::runtime

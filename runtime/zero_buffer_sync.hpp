@@ -1,0 +1,121 @@
+#pragma once
+// Flags and barriers of the zero-buffer region, as one core uses them within one kernel.
+//
+//   slot [b][s] of rank d, 32 B:  | word 8 B | bell 8 B | unused 16 B |     written by rank s, polled by rank d
+//
+// Nobody clears a slot: a word is unique because of its round. Two buffers alternate, so that a fast rank's next word
+// cannot overwrite one that a slow rank still waits for. The profile says what the word is, how it is compared and
+// which buffer comes next; the published choices have a hole (the double-barrier overrun), ours do not.
+// Source: zero-buffer sync class of the published kernels, with its public names in snake case.
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "runtime/core_context.hpp"
+
+namespace shmoe::runtime {
+
+/// What a rank is about to call, as far as all ranks must agree on it.
+class CallCard {
+ public:
+  static constexpr std::size_t kFields = 9;
+
+  explicit CallCard(std::string_view op);
+  /// At most kFields of them; names of at most 15 characters.
+  CallCard& with(std::string_view name, std::int64_t value);
+
+  /// Nothing where both agree, else "hidden is 128 on rank 3 and 64 on rank 0".
+  [[nodiscard]] std::optional<std::string> difference(const CallCard& other, Rank mine, Rank theirs) const;
+
+ private:
+  struct Field {
+    char name[16] = {};
+    std::int64_t value = 0;
+  };
+  char op_[24] = {};
+  std::uint64_t count_ = 0;
+  Field fields_[kFields] = {};
+};
+static_assert(sizeof(CallCard) <= shmem::kCardBytes);
+
+class ZeroBufferSync {
+ public:
+  /// Takes the next round ("IncrementMagic"): every core, exactly once at the entry of each kernel that synchronises.
+  explicit ZeroBufferSync(CoreContext& context);
+
+  [[nodiscard]] Round round() const { return round_; }
+
+  /// Order:   everything every core of every rank did before is readable by every core of every rank afterwards.
+  /// Errors:  Interrupted, as Context::wait.
+  shmem::Witness barrier_all(SourceSite site = SourceSite::here());
+
+  /// The barrier at the entry of an operator. In `safe` it compares the calls of all ranks and carries errors: when any
+  /// rank's card differs or any rank has a fault, every core of every rank leaves with the same error.
+  /// Order:   as barrier_all.
+  /// Errors:  Interrupted with mismatch, with the fault of a rank, or as Context::wait.
+  shmem::Witness enter(const CallCard& card, const std::optional<Error>& fault, SourceSite site = SourceSite::here());
+
+  // Event flags: slot [source][event] of the buffer of the round.
+
+  /// Order:   everything this core sent to dst before is readable by whoever waits for the flag.
+  void set_flag(Rank dst, std::uint32_t event, std::uint32_t phase, SourceSite site = SourceSite::here());
+  /// Every rank of [first, last) but this one.
+  /// Order:   as set_flag.
+  void set_flag_batch(Rank first, Rank last, std::uint32_t event, std::uint32_t phase,
+                      SourceSite site = SourceSite::here());
+  /// Every core signals every rank, event = own core.
+  /// Order:   as set_flag.
+  void set_all_rank_core_flag(std::uint32_t phase, SourceSite site = SourceSite::here());
+  /// Order:   what the setter sent before is readable.
+  shmem::Token wait_flag(Rank src, std::uint32_t event, std::uint32_t phase, SourceSite site = SourceSite::here());
+  [[nodiscard]] bool check_flag(Rank src, std::uint32_t event, std::uint32_t phase,
+                                SourceSite site = SourceSite::here());
+  /// Meaningful for this round and the one before: older flags are overwritten.
+  /// Order:   as wait_flag.
+  shmem::Token wait_flag_with_magic(Rank src, std::uint32_t event, Round round, std::uint32_t phase,
+                                    SourceSite site = SourceSite::here());
+  /// Every rank of [first, last) but this one.
+  /// Order:   as wait_flag.
+  shmem::Witness wait_flag_batch(Rank first, Rank last, std::uint32_t event, std::uint32_t phase,
+                                 SourceSite site = SourceSite::here());
+  /// Events [first, first + count) of one rank.
+  /// Order:   as wait_flag.
+  shmem::Witness wait_flag_range(Rank src, std::uint32_t first, std::uint32_t count, std::uint32_t phase,
+                                 SourceSite site = SourceSite::here());
+  /// Order:   as wait_flag_range.
+  shmem::Witness wait_flag_range_with_magic(Rank src, std::uint32_t first, std::uint32_t count, Round round,
+                                            std::uint32_t phase, SourceSite site = SourceSite::here());
+  /// All events of this core's share of the ranks. No SyncAll: a core knows about its own share only.
+  /// Order:   as wait_flag.
+  shmem::Witness wait_all_rank_all_event(std::uint32_t phase, SourceSite site = SourceSite::here());
+
+ private:
+  struct BarrierWord {
+    std::uint64_t buffer;
+    std::uint64_t word;      // without an error
+    std::uint64_t card_buffer;
+  };
+  struct Handshake {
+    const CallCard* card;
+    const std::optional<Error>* fault;
+  };
+
+  BarrierWord next_barrier();
+  shmem::Witness barrier(const Handshake* handshake, SourceSite site);
+  void publish(const Handshake& handshake, const BarrierWord& barrier, SourceSite site);
+  void signal_slice(const BarrierWord& barrier, Errc error, SourceSite site);
+  void wait_slice(const BarrierWord& barrier, const Handshake* handshake, SourceSite site);
+  std::optional<Error> verdict_on(Rank peer, std::uint64_t observed, const Handshake& handshake,
+                                  const BarrierWord& barrier, SourceSite site);
+  void leave_on_fault();
+  [[nodiscard]] std::uint64_t flag_word(Round round, std::uint32_t phase) const;
+  [[nodiscard]] Slice ranks_of_this_core() const { return context_->slice(context_->ranks()); }
+
+  CoreContext* context_;
+  Round round_;
+  std::uint64_t barriers_ = 0;  // executed by this core in this communicator, all kernels
+  std::uint32_t sequence_ = 0;  // barriers of this kernel
+};
+
+}  // namespace shmoe::runtime

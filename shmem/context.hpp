@@ -1,0 +1,217 @@
+#pragma once
+// What a kernel holds: typed spans, views and tokens over a Fabric. Ends of waits that are no value leave the kernel as
+// Interrupted; the launch turns that into a Result, so protocol code reads as the spec draws it.
+
+#include <exception>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "shmem/fabric.hpp"
+
+namespace shmoe::shmem {
+
+template <class T>
+concept Plain = std::is_trivially_copyable_v<T>;
+
+template <Plain T>
+constexpr Bytes bytes_of(std::size_t count) {
+  return Bytes{count * sizeof(T)};
+}
+
+/// Proof that a wait or a barrier orders what is read now after what was written before. Copyable: one wait may guard
+/// many reads.
+class Witness {
+ public:
+  /// For memory that only this core has written since the last barrier.
+  static Witness own() { return Witness{}; }
+
+ private:
+  Witness() = default;
+  friend class Token;
+  friend class Context;
+};
+
+/// What a wait returns. On the accelerator a wait whose token nobody consumes is deleted by the compiler; here it does
+/// not compile, or aborts in debug builds.
+class [[nodiscard("a wait orders nothing until its token is consumed: consume_token(std::move(t)) or ordering_only()")]] Token {
+ public:
+  Token(Arrival arrival, SourceSite site) : arrival_(arrival), site_(site) {}
+  Token(Token&& other) noexcept
+      : arrival_(other.arrival_), site_(other.site_), pending_(std::exchange(other.pending_, false)) {}
+  Token& operator=(Token&&) = delete;
+  ~Token();
+
+  [[nodiscard]] const Arrival& arrival() const { return arrival_; }
+  /// The wait guards no data.
+  void ordering_only() && { pending_ = false; }
+
+ private:
+  friend Witness consume_token(Token&& token);
+  Arrival arrival_;
+  SourceSite site_;
+  bool pending_ = true;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+inline Witness consume_token(Token&& token) {
+  token.pending_ = false;
+  return Witness::own();
+}
+
+/// Elements of a peer's memory that may be read until the view closes.
+/// Order:   no wait while a view is open.
+template <Plain T>
+class [[nodiscard]] ReadView {
+ public:
+  ReadView(Fabric* fabric, int* open, Rank src, Offset at, std::span<const T> data, SourceSite site)
+      : fabric_(fabric), open_(open), src_(src), at_(at), data_(data), site_(site) {
+    if (fabric_ != nullptr) ++*open_;
+  }
+  ReadView(ReadView&& other) noexcept
+      : fabric_(std::exchange(other.fabric_, nullptr)), open_(other.open_), src_(other.src_), at_(other.at_),
+        data_(other.data_), site_(other.site_) {}
+  ReadView& operator=(ReadView&&) = delete;
+  ~ReadView() {
+    if (fabric_ == nullptr) return;
+    --*open_;
+    fabric_->close_read(src_, at_, bytes_of<T>(data_.size()), site_);
+  }
+  [[nodiscard]] std::span<const T> data() const { return data_; }
+
+ private:
+  Fabric* fabric_;  // null: the data was fetched into the caller's scratch
+  int* open_;
+  Rank src_;
+  Offset at_;
+  std::span<const T> data_;
+  SourceSite site_;
+};
+
+/// Elements of a peer's memory to fill; they land when the view closes.
+/// Order:   as put: unordered until a fence. No wait while a view is open.
+template <Plain T>
+class [[nodiscard]] WriteView {
+ public:
+  WriteView(Fabric& fabric, int* open, bool in_place, Rank dst, Offset at, std::span<T> data, SourceSite site)
+      : fabric_(&fabric), open_(open), in_place_(in_place), dst_(dst), at_(at), data_(data), site_(site) {
+    ++*open_;
+  }
+  WriteView(WriteView&& other) noexcept
+      : fabric_(std::exchange(other.fabric_, nullptr)), open_(other.open_), in_place_(other.in_place_),
+        dst_(other.dst_), at_(other.at_), data_(other.data_), site_(other.site_) {}
+  WriteView& operator=(WriteView&&) = delete;
+  ~WriteView() {
+    if (fabric_ == nullptr) return;
+    --*open_;
+    if (in_place_) {
+      fabric_->close_write(dst_, at_, bytes_of<T>(data_.size()), site_);
+    } else {
+      fabric_->put(dst_, at_, std::as_bytes(data_), site_);
+    }
+  }
+  [[nodiscard]] std::span<T> data() const { return data_; }
+
+ private:
+  Fabric* fabric_;
+  int* open_;
+  bool in_place_;
+  Rank dst_;
+  Offset at_;
+  std::span<T> data_;
+  SourceSite site_;
+};
+
+/// One core's front end. Who it is in the communicator, and typed access to every rank's block.
+class Context {
+ public:
+  Context(Fabric& fabric, const SlotPlan& slots, Rank rank, Core core, std::int32_t cores)
+      : fabric_(&fabric), slots_(&slots), rank_(rank), core_(core), cores_(cores) {}
+
+  [[nodiscard]] Rank rank() const { return rank_; }
+  [[nodiscard]] std::int32_t ranks() const { return slots_->ranks(); }
+  [[nodiscard]] Core core() const { return core_; }
+  /// Cores that run this kernel.
+  [[nodiscard]] std::int32_t cores() const { return cores_; }
+  [[nodiscard]] const SlotPlan& slots() const { return *slots_; }
+  [[nodiscard]] Fabric& fabric() { return *fabric_; }
+  /// This core's part of n items.
+  [[nodiscard]] Slice slice(std::int64_t n) const { return split(n, cores_, core_.value()); }
+
+  template <Plain T>
+  void put(Rank dst, Offset to, std::span<const T> from, SourceSite site = SourceSite::here()) {
+    fabric_->put(dst, to, std::as_bytes(from), site);
+  }
+  template <Plain T>
+  void get(Rank src, Offset from, std::span<T> to, const Witness& /*ordered*/, SourceSite site = SourceSite::here()) {
+    fabric_->get(src, from, std::as_writable_bytes(to), site);
+  }
+
+  /// Reads in place where the fabric can, else through `scratch`, whose size says how much.
+  template <Plain T>
+  ReadView<T> read(Rank src, Offset at, std::span<T> scratch, const Witness& ordered,
+                   SourceSite site = SourceSite::here()) {
+    const std::span<const std::byte> place = fabric_->open_read(src, at, bytes_of<T>(scratch.size()), site);
+    if (!place.empty()) {
+      const auto* first = reinterpret_cast<const T*>(place.data());
+      return {fabric_, open_views_.get(), src, at, std::span<const T>{first, scratch.size()}, site};
+    }
+    get(src, at, scratch, ordered, site);
+    return {nullptr, open_views_.get(), src, at, std::span<const T>{scratch}, site};
+  }
+  /// Writes in place where the fabric can, else from `scratch` when the view closes.
+  template <Plain T>
+  WriteView<T> write(Rank dst, Offset at, std::span<T> scratch, SourceSite site = SourceSite::here()) {
+    const std::span<std::byte> place = fabric_->open_write(dst, at, bytes_of<T>(scratch.size()), site);
+    const bool in_place = !place.empty();
+    const std::span<T> data =
+        in_place ? std::span<T>{reinterpret_cast<T*>(place.data()), scratch.size()} : scratch;
+    return {*fabric_, open_views_.get(), in_place, dst, at, data, site};
+  }
+
+  /// Notify.
+  /// Order:   unordered with earlier puts until fence(dst).
+  void signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value, SourceSite site = SourceSite::here()) {
+    fabric_->signal(dst, slot, op, value, site);
+  }
+  /// Order:   the payload, then its own signal; no promise about earlier puts.
+  template <Plain T>
+  void put_signal(Rank dst, Offset to, std::span<const T> from, Slot slot, SignalOp op, std::uint64_t value,
+                  SourceSite site = SourceSite::here()) {
+    fabric_->put_signal(dst, to, std::as_bytes(from), slot, op, value, site);
+  }
+  /// Order:   earlier puts and signals to dst before later ones to dst.
+  void fence(Rank dst, SourceSite site = SourceSite::here()) { fabric_->fence(dst, site); }
+  /// Order:   everything this core sent, to any rank, is complete on return.
+  void quiet(SourceSite site = SourceSite::here()) { fabric_->quiet(site); }
+
+  /// Order:   what the signalling core fenced before its signal is readable afterwards.
+  /// Errors:  Interrupted with peer_lost, aborted, deadline or deadlock.
+  Token wait(const WaitSpec& spec, SourceSite site = SourceSite::here());
+  /// One slot of this rank.
+  Token wait(Slot slot, Compare compare, std::uint64_t value, SourceSite site = SourceSite::here()) {
+    return wait(WaitSpec{.where = rank_, .slots = {&slot, 1}, .compare = compare, .value = value}, site);
+  }
+  [[nodiscard]] std::optional<Arrival> test(const WaitSpec& spec, SourceSite site = SourceSite::here()) {
+    return fabric_->test(spec, site);
+  }
+
+  void touch(Access access, Offset at, Bytes size, SourceSite site = SourceSite::here()) {
+    fabric_->touch(access, rank_, at, size, site);
+  }
+
+ protected:
+  static Witness ordered() { return Witness::own(); }
+
+ private:
+  Fabric* fabric_;
+  const SlotPlan* slots_;
+  Rank rank_;
+  Core core_;
+  std::int32_t cores_;
+  // On the heap so that views stay valid when a Context is moved.
+  std::unique_ptr<int> open_views_ = std::make_unique<int>(0);
+};
+
+}  // namespace shmoe::shmem

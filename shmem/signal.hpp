@@ -1,0 +1,99 @@
+#pragma once
+// Flag words: where they lie, who may write them, and what they hold.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shmem/layout.hpp"
+#include "shmem/profile.hpp"
+#include "shmem/result.hpp"
+#include "shmem/types.hpp"
+
+namespace shmoe::shmem {
+
+enum class SignalOp : std::uint8_t { set, add };
+
+/// Who may write the slots of a family.
+enum class Writers : std::uint8_t {
+  source_rank,  // slot [buffer][source][event]: the source rank alone
+  own_cores,    // the cores of the rank that owns the slot
+  any_rank,     // whoever gives up first
+};
+
+/// Slots that lie in a row and are written by the same rule.
+struct SlotFamily {
+  std::string name;
+  Offset base;
+  std::uint32_t first = 0;    // dense number of the first slot
+  std::uint32_t buffers = 1;
+  std::uint32_t sources = 1;  // ranks for source_rank, else 1
+  std::uint32_t events = 1;   // slots of one source in one buffer
+  Writers writers = Writers::source_rank;
+  SignalOp op = SignalOp::set;
+  std::uint32_t ledger_first = 0;
+
+  [[nodiscard]] std::uint32_t count() const { return buffers * sources * events; }
+  /// Order: dense numbers follow the memory: buffer, then source, then event.
+  [[nodiscard]] Slot at(std::uint64_t buffer, Rank source, std::uint32_t event = 0) const {
+    SHMOE_EXPECTS(buffer < buffers && source.index() < sources && event < events,
+                  "slot {}[{}][{}][{}] of a family of {} x {} x {}", name, buffer, source, event, buffers, sources,
+                  events);
+    return Slot{first + (static_cast<std::uint32_t>(buffer) * sources + static_cast<std::uint32_t>(source.value())) *
+                            events + event};
+  }
+};
+
+/// All slots of a communicator, declared before its first kernel and identically on every rank.
+/// A slot's declared writers are what a deadlock proof rests on, so strict mode checks them at every signal.
+class SlotPlan {
+ public:
+  explicit SlotPlan(std::int32_t ranks) : ranks_(ranks) {}
+
+  /// The published families (barrier, flag) and ours (sync-all, abort) of a block.
+  static SlotPlan of_block(const BlockMap& map);
+
+  /// Errors: a family that overlaps another is a broken contract.
+  SlotFamily declare(SlotFamily family);
+
+  [[nodiscard]] const SlotFamily& barrier() const { return families_[0]; }
+  [[nodiscard]] const SlotFamily& flag() const { return families_[1]; }
+  [[nodiscard]] const SlotFamily& sync_all() const { return families_[2]; }
+  [[nodiscard]] const SlotFamily& abort() const { return families_[3]; }
+
+  [[nodiscard]] const SlotFamily& family_of(Slot slot) const;
+  [[nodiscard]] const std::vector<SlotFamily>& families() const { return families_; }
+  [[nodiscard]] Offset offset_of(Slot slot) const;
+  [[nodiscard]] bool may_write(Slot slot, Rank owner, Rank writer) const;
+  /// The one rank that may write the slot, or nothing where every rank may.
+  [[nodiscard]] std::optional<Rank> writer_of(Slot slot, Rank owner) const;
+  /// "barrier[1] from rank 3"
+  [[nodiscard]] std::string describe(Slot slot) const;
+
+  /// Entries of one rank's ledger: every (destination, slot) that the rank may write.
+  [[nodiscard]] std::uint32_t ledger_size() const { return ledger_size_; }
+  [[nodiscard]] std::uint32_t ledger_index(Rank destination, Slot slot) const;
+
+  [[nodiscard]] std::int32_t ranks() const { return ranks_; }
+  [[nodiscard]] std::uint32_t size() const { return size_; }
+
+ private:
+  std::int32_t ranks_;
+  std::uint32_t size_ = 0;
+  std::uint32_t ledger_size_ = 0;
+  std::vector<SlotFamily> families_;
+};
+
+/// The flag word of a profile.
+/// Units: safe packs {sequence, error}; the published word packs {magic, value}.
+constexpr std::uint64_t safe_word(std::uint64_t sequence, Errc error = Errc::ok) {
+  return sequence << 8 | static_cast<std::uint64_t>(error);
+}
+constexpr std::uint64_t published_word(std::uint64_t magic, std::uint32_t value) {
+  return (magic & 0xFFFF'FFFFU) << 32 | value;
+}
+constexpr Errc error_in(std::uint64_t safe) { return static_cast<Errc>(safe & 0xFFU); }
+static_assert(published_word(1, 2) == 0x0000'0001'0000'0002U);
+static_assert(safe_word(2) > safe_word(1, Errc{255}), "an error never looks like a later round");
+
+}  // namespace shmoe::shmem

@@ -45,7 +45,7 @@ run_ctest() {
   shift 2
   # The thread sanitiser of g++ 12 refuses some randomised address layouts.
   if [[ $preset == tsan ]] && setarch -R true 2>/dev/null; then as_is=(setarch -R); fi
-  "${as_is[@]}" ctest --test-dir "build/$preset" --no-tests=ignore --output-on-failure --output-junit "$report" "$@" ||
+  (cd "build/$preset" && "${as_is[@]}" ctest --no-tests=ignore --output-on-failure --output-junit "$report" "$@") ||
     status=$?
   python3 scripts/read_junit.py "$report" "$status" >>"$tally"
 }

@@ -18,7 +18,7 @@ class Source:
 
     @cached_property
     def text(self):
-        return self.file.read_text(encoding="utf-8")
+        return self.file.read_text(encoding="utf-8", errors="replace")
 
     @cached_property
     def lines(self):

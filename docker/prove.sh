@@ -57,6 +57,7 @@ inside() {
     root=$1 dir=$2 command=$3 shm_size=$4 packages=$5
     mount --make-rprivate /
     mount -t proc proc "$root/proc"
+    mount --rbind /sys "$root/sys"
     mount -t tmpfs -o mode=755 dev "$root/dev"
     mkdir "$root"/dev/{pts,shm}
     for spec in "null 1 3" "zero 1 5" "full 1 7" "random 1 8" "urandom 1 9" "tty 5 0"; do

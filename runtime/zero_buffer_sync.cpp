@@ -11,6 +11,12 @@ namespace {
 using shmem::SignalOp;
 using shmem::Witness;
 
+/// Which of two errors every core and rank leaves with: a raised one before a mismatch, the lowest rank's before others.
+bool precedes(const Error& a, const Error& b) {
+  const auto key = [](const Error& e) { return std::pair{e.code == Errc::mismatch, e.where->value()}; };
+  return key(a) < key(b);
+}
+
 /// Lives in the magic slot of a core: its own memory, written by nobody else.
 struct CoreRounds {
   std::uint64_t magic;
@@ -147,8 +153,9 @@ void ZeroBufferSync::wait_slice(const BarrierWord& barrier, const Handshake* han
                                                         .observed = observed}, site));
   if (handshake == nullptr) return;
   std::optional<Error>& verdict = context_->launch().faults[context_->core().index()];
-  for (std::size_t i = 0; i < peers.size() && !verdict; ++i) {
-    verdict = verdict_on(peers[i], observed[i], *handshake, barrier, arrived, site);
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    std::optional<Error> found = verdict_on(peers[i], observed[i], *handshake, barrier, arrived, site);
+    if (found && (!verdict || precedes(*found, *verdict))) verdict = std::move(found);
   }
 }
 
@@ -168,13 +175,11 @@ std::optional<Error> ZeroBufferSync::verdict_on(Rank peer, std::uint64_t observe
   return std::nullopt;
 }
 
-/// Every core reads the same cells, so every core leaves with the same error: a raised one before a mismatch, the
-/// lowest rank's before others.
+/// Every core reads the same cells, so every core leaves with the same error.
 void ZeroBufferSync::leave_on_fault() {
-  const auto key = [](const Error& e) { return std::pair{e.code == Errc::mismatch, e.where->value()}; };
   const std::optional<Error>* first = nullptr;
   for (const std::optional<Error>& fault : context_->launch().faults) {
-    if (fault && (first == nullptr || key(*fault) < key(**first))) first = &fault;
+    if (fault && (first == nullptr || precedes(*fault, **first))) first = &fault;
   }
   if (first != nullptr) throw Interrupted(**first, Interrupted::Agreed::yes);
 }

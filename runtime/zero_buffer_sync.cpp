@@ -92,6 +92,8 @@ Witness ZeroBufferSync::enter(const CallCard& card, const std::optional<Error>& 
     if (fault) throw Interrupted(*fault);
     return barrier(nullptr, site);
   }
+  SHMOE_EXPECTS(!fault || fault->code != Errc::ok, "a fault without a code at {}:{}: {}", site.file, site.line,
+                fault->context);
   const Handshake handshake{.card = &card, .fault = &fault};
   return barrier(&handshake, site);
 }
@@ -117,12 +119,11 @@ void ZeroBufferSync::publish(const Handshake& handshake, const BarrierWord& barr
   launch.faults[context_->core().index()].reset();
   if (context_->core() != Core{0}) return;
   const Rank me = context_->rank();
-  launch.faults[0] = *handshake.fault;
-  if (launch.faults[0]) launch.faults[0]->where = me;
   context_->put(me, context_->map().card(barrier.card_buffer), std::span<const CallCard>{handshake.card, 1}, site);
   if (!handshake.fault->has_value()) return;
   char text[shmem::kErrorTextBytes] = {};
   (*handshake.fault)->context.copy(text, sizeof text - 1);
+  launch.faults[0] = Error{.code = (*handshake.fault)->code, .context = text, .where = me, .site = site};
   context_->put(me, context_->map().error(barrier.card_buffer), std::span<const char>{text}, site);
 }
 

@@ -187,7 +187,9 @@ void ZeroBufferSync::leave_on_fault() {
 
 std::uint64_t ZeroBufferSync::flag_word(Round round, std::uint32_t phase) const {
   if (context_->profile().flag_word == FlagWord::magic32_value32) return shmem::published_word(round.value(), phase);
-  return shmem::safe_word(round.value() << 16 | phase);
+  // No error is raised through a flag, so the round has 48 bits: with the shift of a barrier word it would wrap at 2^40.
+  SHMOE_EXPECTS(phase <= 0xFFFFU, "phase {} of a flag; 65535 is the largest", phase);
+  return round.value() << 16 | phase;
 }
 
 void ZeroBufferSync::set_flag(Rank dst, std::uint32_t event, std::uint32_t phase, SourceSite site) {

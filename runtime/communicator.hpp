@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -90,6 +91,9 @@ class Communicator {
   Grid* grid_;
   shmem::Heap heap_;
   std::vector<std::unique_ptr<shmem::Fabric>> fabrics_;  // one a physical core
+  mutable std::mutex abort_mutex_;  // never held across a call of a fabric
+  mutable std::optional<Error> first_abort_;  // the first one seen here stays, whoever gives up later
+  bool gave_up_ = false;            // this rank wrote its reason
 };
 
 }  // namespace shmoe::runtime

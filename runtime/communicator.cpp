@@ -118,10 +118,21 @@ void Communicator::run_block(Launch& launch, std::int32_t block, std::int32_t ph
   fabric.actor({.kind = shmem::ActorEvent::Kind::leave, .op = launch.op, .round = Round{}}, SourceSite::here());
 }
 
+void Communicator::keep_in_step(std::int32_t blocks) {
+  if (profile_.barrier_buffer == BarrierBuffer::by_count) {
+    const auto first = local<std::uint64_t>(map().magic_of(Core{0}), 2);
+    for (Core core{cores_in_step_}; core.value() < blocks; ++core) {
+      std::ranges::copy(first, local<std::uint64_t>(map().magic_of(core), 2).begin());
+    }
+  }
+  cores_in_step_ = blocks;
+}
+
 Result<void> Communicator::launch(std::string_view op, std::int32_t blocks, const Kernel& kernel) {
   SHMOE_EXPECTS(blocks >= 1 && blocks <= shmem::kMaxCores, "a launch of {} cores; 1 to {} are possible", blocks,
                 shmem::kMaxCores);
   if (std::optional<Error> dead = aborted()) return *std::move(dead);
+  keep_in_step(blocks);
   Launch state{.op = op,
                .blocks = blocks,
                .physical = cores(),

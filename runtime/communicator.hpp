@@ -72,7 +72,7 @@ class Communicator {
   Result<void> barrier(std::int64_t agreement = 0);
 
   /// Of every wait from now on that brings no deadline of its own.
-  void set_wait_limit(shmem::Time limit) { peers_.wait_limit = limit; }
+  void set_wait_limit(std::optional<shmem::Time> limit) { peers_.wait_limit = limit; }
 
   /// Ends every wait of every member with `aborted`, naming this rank and the reason. The communicator stays unusable.
   /// `core`: the calling core; the host is core 0.

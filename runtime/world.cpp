@@ -78,6 +78,9 @@ Result<void> World::State::check_members(CommunicatorId id, std::span<const Rank
 
 Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> members) {
   shmem::Peers peers = peers_of(id, members);
+  // Members whose lists do not fit together may wait at slots that nobody writes: the start is bounded.
+  const std::optional<shmem::Time> usual_limit = peers.wait_limit;
+  if (!peers.wait_limit) peers.wait_limit = job.config.bootstrap_timeout;
   const std::int64_t agreement = hash_of(members);
   if (peers.commit) {
     const shmem::Region meta = meta_region(*peers.map);
@@ -92,6 +95,7 @@ Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> mem
     communicator->abort(met.error());
     return std::move(met).error().within(fmt::format("creating communicator {}", id));
   }
+  communicator->set_wait_limit(usual_limit);
   return communicator;
 }
 

@@ -38,8 +38,8 @@ class World {
   /// The communicator of all ranks.
   [[nodiscard]] Communicator& all();
   /// A further communicator. Collective over its members only; `members` are world ranks in group order.
-  /// Errors:  invalid_argument (bad or repeated member, id in use or not below config.communicators); mismatch where
-  ///          the members' lists differ.
+  /// Errors:  invalid_argument (bad or repeated member, id in use or not below config.communicators); where the members'
+  ///          lists differ, mismatch, or deadline after config.bootstrap_timeout. An id is used up even then.
   Result<Communicator*> communicator(CommunicatorId id, std::span<const Rank> members);
 
   [[nodiscard]] const Log& log() const;

@@ -44,10 +44,12 @@ TEST_CASE("everyone gets everyone's contribution, of any size, in rank order") {
     auto exchange = SocketExchange::connect(job.config(rank));
     job.of(rank) = outcome(exchange);
     for (int round = 0; exchange && round < 20; ++round) {
-      const auto all = exchange->all_gather(Blob(static_cast<std::size_t>(rank * round * 100), static_cast<std::byte>(rank)));
+      const auto all =
+          exchange->all_gather(Blob(static_cast<std::size_t>(rank * round * 100), static_cast<std::byte>(rank)));
       if (!all) job.of(rank) = outcome(all);
       for (int from = 0; all && from < job.size(); ++from) {
-        if ((*all)[static_cast<std::size_t>(from)] != Blob(static_cast<std::size_t>(from * round * 100), static_cast<std::byte>(from))) {
+        if ((*all)[static_cast<std::size_t>(from)] !=
+            Blob(static_cast<std::size_t>(from * round * 100), static_cast<std::byte>(from))) {
           job.of(rank) = "wrong bytes";
         }
       }
@@ -90,7 +92,8 @@ TEST_CASE("two jobs at once do not meet") {
     if (!all) text = outcome(all);
     for (int from = 0; all && from < 3; ++from) text += test::text_of((*all)[static_cast<std::size_t>(from)]);
   });
-  for (std::size_t thread = 0; thread < seen.size(); ++thread) CHECK(seen[thread] == (thread % 2 == 0 ? "eveneveneven" : "oddoddodd"));
+  for (std::size_t thread = 0; thread < seen.size(); ++thread)
+    CHECK(seen[thread] == (thread % 2 == 0 ? "eveneveneven" : "oddoddodd"));
 }
 
 TEST_CASE("jobs one after the other on one given address") {
@@ -108,7 +111,8 @@ TEST_CASE("jobs one after the other on one given address") {
     ::close(fd);
   }
   Job job(4);
-  const Endpoint endpoint{EndpointKind::given_address, "SHMOE_COMM_ID", Address{{127, 0, 0, 1}, port}, hashed_secret("s"), {}};
+  const Endpoint endpoint{
+      EndpointKind::given_address, "SHMOE_COMM_ID", Address{{127, 0, 0, 1}, port}, hashed_secret("s"), {}};
   on_threads(0, job.size(), [&](int rank) {
     for (int round = 0; round < 10 && (round == 0 || job.of(rank) == "ok"); ++round) {
       auto config = job.config(rank);
@@ -444,7 +448,8 @@ TEST_CASE("a program that is not shmoe on the given address is named") {
     ::close(fd);
   });
   auto config = config_of(1, 2, "");
-  config.endpoint = Endpoint{EndpointKind::given_address, "SHMOE_COMM_ID", Address{{127, 0, 0, 1}, ntohs(address.sin_port)}, {}, {}};
+  config.endpoint =
+      Endpoint{EndpointKind::given_address, "SHMOE_COMM_ID", Address{{127, 0, 0, 1}, ntohs(address.sin_port)}, {}, {}};
   const auto exchange = SocketExchange::connect(config);
   other.join();
   ::close(listener);

@@ -84,8 +84,8 @@ def _include_fault(source, quoted, angled):
     if target.startswith("runtime/check/") and not source.path.startswith(_CHECKER_USERS):
         return "runtime/check is used only by apps/check and tests"
     folder, detail, _ = target.partition("/detail/")
-    if detail and not source.path.startswith(folder + "/"):
-        return "detail/ headers stay in their folder"
+    if detail and not source.path.startswith((f"{folder}/", f"tests/{folder}/")):
+        return "detail/ headers stay in their folder and its tests"
     return None
 
 

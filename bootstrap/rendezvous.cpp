@@ -9,17 +9,17 @@
 
 #include <unistd.h>
 
-#include "bootstrap/detail/wire.hpp"
 #include "bootstrap/rendezvous_file.hpp"
 #include "bootstrap/text.hpp"
+#include "bootstrap/wire.hpp"
 
 namespace shmoe::bootstrap {
 namespace {
 
 constexpr std::uint32_t kCardVersion = 1;
 
-detail::Blob packed(const IdCard& card) {
-  detail::Packer out;
+Blob packed(const IdCard& card) {
+  Packer out;
   out.u32(kCardVersion);
   out.u64(static_cast<std::uint64_t>(card.pid));
   out.u64(card.start_time);
@@ -40,7 +40,7 @@ detail::Blob packed(const IdCard& card) {
 }
 
 std::optional<IdCard> unpacked(std::span<const std::byte> bytes) {
-  detail::Unpacker in(bytes);
+  Unpacker in(bytes);
   if (in.u32() != kCardVersion) return std::nullopt;
   const auto pid = in.u64();
   const auto start_time = in.u64();
@@ -159,11 +159,11 @@ int node_count(std::span<const IdCard> cards) {
 }
 
 Result<void> agree(SocketExchange& exchange, const Result<void>& mine, std::string_view step) {
-  const auto gathered = exchange.all_gather(mine ? detail::Blob{} : detail::encode(mine.error()));
+  const auto gathered = exchange.all_gather(mine ? Blob{} : encode(mine.error()));
   if (!gathered) return Error(gathered.error()).within(step);
   for (std::size_t rank = 0; rank < gathered->size(); ++rank) {
     if ((*gathered)[rank].empty()) continue;
-    Error error = detail::decode_error((*gathered)[rank]);
+    Error error = decode_error((*gathered)[rank]);
     error.where = Rank{rank};
     return std::move(error).within(fmt::format("{} failed on rank {}", step, rank));
   }

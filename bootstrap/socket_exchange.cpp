@@ -10,8 +10,8 @@ namespace {
 /// A job of one rank.
 class Alone : public detail::Star {
  public:
-  Result<std::vector<detail::Blob>> all_gather(std::span<const std::byte> mine) override {
-    return std::vector<detail::Blob>{detail::Blob(mine.begin(), mine.end())};
+  Result<std::vector<Blob>> all_gather(std::span<const std::byte> mine) override {
+    return std::vector<Blob>{Blob(mine.begin(), mine.end())};
   }
 };
 

@@ -26,10 +26,13 @@ mkdir -p "$results"
 count() { echo "$1 $2 $3" >>"$tally"; }
 
 stage() {
-  local name=$1 start=$SECONDS
+  local name=$1 start=$SECONDS counted
   shift
   echo "== $name"
+  counted=$(wc -l <"$tally")
   "$@" || true # what failed is in the tally
+  # A stage that died before it could count is a failure, not a blank.
+  (($(wc -l <"$tally") > counted)) || count 0 1 0
   echo "   $name took $((SECONDS - start)) s"
 }
 
@@ -47,7 +50,7 @@ run_ctest() {
   if [[ $preset == tsan ]] && setarch -R true 2>/dev/null; then as_is=(setarch -R); fi
   (cd "build/$preset" && "${as_is[@]}" ctest --no-tests=ignore --output-on-failure --output-junit "$report" "$@") ||
     status=$?
-  python3 scripts/read_junit.py "$report" "$status" >>"$tally"
+  python3 scripts/read_junit.py "$report" "$status" >>"$tally" || count 0 1 0
 }
 
 # test_preset PRESET all|fast

@@ -1,6 +1,7 @@
 #include "bootstrap/rendezvous_file.hpp"
 
 #include <fstream>
+#include <iostream>
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -17,6 +18,7 @@ Owner dead_owner() {
   int end[2];
   REQUIRE(::pipe(ready) == 0);
   REQUIRE(::pipe(end) == 0);
+  std::cout.flush();
   const pid_t child = ::fork();
   if (child == 0) {
     const auto owner = this_process();

@@ -1,10 +1,10 @@
-#include "bootstrap/detail/wire.hpp"
+#include "bootstrap/wire.hpp"
 
 #include <doctest/doctest.h>
 
 #include "tests/bootstrap/support.hpp"
 
-namespace shmoe::bootstrap::detail {
+namespace shmoe::bootstrap {
 
 TEST_CASE("hello and header come back as they went") {
   const auto secret = random_secret();
@@ -49,4 +49,4 @@ TEST_CASE("parts are split as they were joined, and every cut is noticed") {
   CHECK_FALSE(split_parts(longer, 3).has_value());
 }
 
-}  // namespace shmoe::bootstrap::detail
+}  // namespace shmoe::bootstrap

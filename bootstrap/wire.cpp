@@ -1,8 +1,8 @@
-#include "bootstrap/detail/wire.hpp"
+#include "bootstrap/wire.hpp"
 
 #include <algorithm>
 
-namespace shmoe::bootstrap::detail {
+namespace shmoe::bootstrap {
 namespace {
 
 template <std::size_t N>
@@ -159,4 +159,4 @@ std::optional<std::vector<Blob>> split_parts(std::span<const std::byte> bytes, s
   return parts;
 }
 
-}  // namespace shmoe::bootstrap::detail
+}  // namespace shmoe::bootstrap

@@ -72,7 +72,7 @@ TEST_CASE("T04: no tokens on rank 2, then the tables serve further dispatches wi
                  .experts = experts, .layout = *layout, .notify = *notify, .recv_x = room->recv_x,
                  .capacity = notify->total_recv_tokens});
       if (!sent) return sent;
-      const std::vector<std::byte>& expected = test::expect(repeat).received[comm.rank().index()];
+      const std::vector<std::byte> expected = test::expect(repeat).received[comm.rank().index()];
       const auto received = comm.local<std::byte>(room->recv_x, expected.size());
       if (!std::equal(expected.begin(), expected.end(), received.begin())) own = "stale rows";
     }

@@ -43,6 +43,21 @@ ipc::mapped_region map(const ipc::shared_memory_object& object, ipc::mode_t mode
   return ipc::mapped_region(object, mode, 0, size, at, options);
 }
 
+/// The lock says "the owner lives"; the kernel drops it with the process, however that ends.
+bool lock_as_owner(const ipc::shared_memory_object& object) {
+  int rc = 0;
+  do {
+    rc = flock(object.get_mapping_handle().handle, LOCK_EX);  // a cleaner of another job holds it for a moment at most
+  } while (rc != 0 && errno == EINTR);
+  return rc == 0;
+}
+
+/// Whether a cleaner found the object between its creation and its lock, and took its owner for dead.
+bool was_removed(const ipc::shared_memory_object& object) {
+  struct stat info {};
+  return fstat(object.get_mapping_handle().handle, &info) == 0 && info.st_nlink == 0;
+}
+
 }  // namespace
 
 Result<AddressWindow> AddressWindow::reserve(std::size_t count, Bytes size) {
@@ -92,11 +107,12 @@ Result<Segment> Segment::create(const std::string& name, Bytes size, std::byte* 
   State& state = *segment.state_;
   state.name = name;
   try {
-    state.object = ipc::shared_memory_object(ipc::create_only, name.c_str(), ipc::read_write, ipc::permissions(0600));
-    state.linked = true;
+    do {
+      state.object = ipc::shared_memory_object(ipc::create_only, name.c_str(), ipc::read_write, ipc::permissions(0600));
+      state.linked = true;
+      if (!lock_as_owner(state.object)) return from_errno(fmt::format("locking segment {}", name));
+    } while (was_removed(state.object));
     const int fd = state.object.get_mapping_handle().handle;
-    // The lock says "the owner lives"; the kernel drops it with the process, however that ends.
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) return from_errno(fmt::format("locking segment {}", name));
     // Not object.truncate(): that may commit every page.
     if (ftruncate(fd, static_cast<off_t>(size.value())) != 0) {
       return from_errno(fmt::format("sizing segment {} to {:.0f} MiB", name, mib(size.value())));
@@ -153,11 +169,13 @@ Result<void> Segment::commit(Offset from, Bytes size) {
 
 namespace {
 
-/// Whether the object's owner is gone: then, and only then, its lock can be had.
-bool owner_is_dead(const std::filesystem::path& path) {
+/// Whether the object's owner is gone: then, and only then, its lock can be had. Removes it under the lock, so that
+/// whoever is just creating it sees that it is gone.
+bool owner_is_dead(const std::filesystem::path& path, bool remove) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return false;
   const bool dead = flock(fd, LOCK_EX | LOCK_NB) == 0;
+  if (dead && remove) ::unlink(path.c_str());
   close(fd);
   return dead;
 }
@@ -174,10 +192,9 @@ Result<CleanReport> clean_stale(bool dry_run) {
     if (lstat(entry.path().c_str(), &info) != 0) continue;
     if (info.st_uid != geteuid()) {
       report.foreign.push_back(name);
-    } else if (!owner_is_dead(entry.path())) {
+    } else if (!owner_is_dead(entry.path(), !dry_run)) {
       report.live.push_back(name);
     } else {
-      if (!dry_run) ::unlink(entry.path().c_str());
       report.removed.push_back(name);
     }
   }

@@ -16,10 +16,11 @@ TEST_CASE("a deadline says who waited where for what, and what it saw") {
   const Outcomes outcomes = run_ranks(3, config, [&](World& world) -> Result<void> {
     Communicator& comm = world.all();
     if (Result<void> met = comm.barrier(); !met) return met;  // round 1
-    if (world.rank() == Rank{2}) return comm.launch("elsewhere", [](CoreContext& context) {
-      // Lives, and waits for the end of the others.
-      context.wait(context.slots().flag().at(0, Rank{0}, 0), Compare::equal, 99).ordering_only();
-    });
+    if (world.rank() == Rank{2})
+      return comm.launch("elsewhere", [](CoreContext& context) {
+        // Lives, and waits for the end of the others.
+        context.wait(context.slots().flag().at(0, Rank{0}, 0), Compare::equal, 99).ordering_only();
+      });
     comm.set_wait_limit(world.rank() == Rank{0} ? std::chrono::milliseconds(300) : std::chrono::milliseconds(60'000));
     return comm.launch("probe", [](CoreContext& context) {
       ZeroBufferSync sync(context);
@@ -32,7 +33,8 @@ TEST_CASE("a deadline says who waited where for what, and what it saw") {
   CAPTURE(text);
   // Two ranks a core: core 1 owns rank 2, and its word of the round before is still there: creation, barrier, probe.
   CHECK(contains(text, "deadline passed: probe: rank 0 core 1 in probe round 2 waited 0."));
-  CHECK(contains(text, "s at somewhere.cpp:42 for barrier[1] from rank 2 in rank 0's memory to be >= 0x300, sees 0x100"));
+  CHECK(
+      contains(text, "s at somewhere.cpp:42 for barrier[1] from rank 2 in rank 0's memory to be >= 0x300, sees 0x100"));
   CHECK(outcomes[0]->site.line == 42);
   for (const std::size_t rank : {1U, 2U}) {
     REQUIRE(outcomes[rank]);
@@ -87,7 +89,8 @@ namespace {
 /// One rank of a communicator of three, over memory of its own, and an overseer with a log to read.
 struct Watched {
   Watched()
-      : map(shmem::block_map(kSafe, {.ranks = 3, .slots = 2})), plan(shmem::SlotPlan::of_block(map)),
+      : map(shmem::block_map(kSafe, {.ranks = 3, .slots = 2})),
+        plan(shmem::SlotPlan::of_block(map)),
         memory(*shmem::ThreadMemory::allocate(1, map.size)) {
     peers.rank = Rank{0};
     peers.mem.assign(3, memory.at(0));
@@ -101,8 +104,14 @@ struct Watched {
   }
 
   std::optional<Error> look(const shmem::WaitSpec& spec, std::chrono::milliseconds waited, Core core = Core{0}) {
-    return ask({.spec = spec, .slot = spec.slots.front(), .seen = 0, .waited = waited, .op = "combine",
-                .round = Round{9}, .core = core, .site = SourceSite{"here.cpp", 7}});
+    return ask({.spec = spec,
+                .slot = spec.slots.front(),
+                .seen = 0,
+                .waited = waited,
+                .op = "combine",
+                .round = Round{9},
+                .core = core,
+                .site = SourceSite{"here.cpp", 7}});
   }
   void write(Slot slot, std::uint64_t value) {
     shmem::store_and_ring(memory.at(0) + plan.offset_of(slot).value(), shmem::SignalOp::set, value,
@@ -130,18 +139,19 @@ TEST_CASE("a late peer gets a line every five seconds, no sooner, and no verdict
   Watched watched;
   const Slot slot = watched.plan.barrier().at(1, Rank{2});
   const shmem::WaitSpec spec{.where = Rank{0}, .slots = {&slot, 1}, .value = 0x500};
-  const std::pair<int, std::size_t> steps[] = {{100, 0}, {4999, 0}, {5000, 1}, {5100, 1}, {9999, 1}, {10'000, 2},
-                                               {100, 2},  // a new wait
+  const std::pair<int, std::size_t> steps[] = {{100, 0},  {4999, 0},   {5000, 1}, {5100, 1},
+                                               {9999, 1}, {10'000, 2}, {100, 2},  // a new wait
                                                {5000, 3}};
   for (const auto& [waited, lines] : steps) {
     CAPTURE(waited);
     CHECK_FALSE(watched.look(spec, milliseconds(waited)).has_value());
     CHECK(watched.log_lines() == lines);
   }
-  CHECK(contains(watched.lines.str(),
-                 "[shmoe rank 5] warn: straggler: rank 0 core 0 in combine round 9 waited 5.0 s at here.cpp:7 for "
-                 "barrier[1] from rank 2 in rank 0's memory to be >= 0x500, sees 0x0; rank 7, which writes it, is alive "
-                 "and may still come\n"));
+  CHECK(
+      contains(watched.lines.str(),
+               "[shmoe rank 5] warn: straggler: rank 0 core 0 in combine round 9 waited 5.0 s at here.cpp:7 for "
+               "barrier[1] from rank 2 in rank 0's memory to be >= 0x500, sees 0x0; rank 7, which writes it, is alive "
+               "and may still come\n"));
   // Cores count for themselves.
   CHECK_FALSE(watched.look(spec, milliseconds(5000), Core{1}).has_value());
   CHECK(watched.log_lines() == 4);
@@ -158,7 +168,8 @@ TEST_CASE("only the end of the rank that writes the slot ends the wait") {
   REQUIRE(verdict);
   CHECK(verdict->code == Errc::peer_lost);
   CHECK(verdict->where == Rank{6});
-  CHECK(contains(verdict->context, "rank 6 is gone (pid 4711 has ended); rank 0 core 0 in combine round 9 waited 1.0 s"));
+  CHECK(
+      contains(verdict->context, "rank 6 is gone (pid 4711 has ended); rank 0 core 0 in combine round 9 waited 1.0 s"));
 }
 
 TEST_CASE("any ends when no writer is left, a sum when somebody is gone who has added nothing") {

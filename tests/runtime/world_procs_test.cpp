@@ -46,7 +46,9 @@ Plan plan_of(const std::vector<std::string>& args) {
     return {};
   }
   if (args.size() == 3 && (args[0] == "die" || args[0] == "leave")) {
-    return {.rounds = 1'000'000, .odd_rank = std::stoi(args[1]), .odd_round = std::stoi(args[2]),
+    return {.rounds = 1'000'000,
+            .odd_rank = std::stoi(args[1]),
+            .odd_round = std::stoi(args[2]),
             .odd_dies = args[0] == "die"};
   }
   std::fputs("usage: barriers N | die RANK ROUND | leave RANK ROUND | die-at-start\n", stderr);

@@ -22,8 +22,8 @@ struct Launch {
 class CoreContext : public shmem::Context {
  public:
   CoreContext(shmem::Fabric& fabric, const shmem::SlotPlan& slots, const shmem::BlockMap& map, const Profile& profile,
-              Rank rank, Core core, Launch& launch)
-      : Context(fabric, slots, rank, core, launch.blocks), map_(&map), profile_(&profile), launch_(&launch) {}
+              const Place& place, Launch& launch)
+      : Context(fabric, slots, place), map_(&map), profile_(&profile), launch_(&launch) {}
 
   [[nodiscard]] const shmem::BlockMap& map() const { return *map_; }
   [[nodiscard]] const Profile& profile() const { return *profile_; }

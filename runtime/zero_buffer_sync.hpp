@@ -51,7 +51,8 @@ class ZeroBufferSync {
   shmem::Witness barrier_all(SourceSite site = SourceSite::here());
 
   /// The barrier at the entry of an operator. In `safe` it compares the calls of all ranks and carries errors: when any
-  /// rank's card differs or any rank has a fault, every core of every rank leaves with the same error.
+  /// rank's card differs or any rank has a fault, every core of every rank leaves with the same error. At most once in a
+  /// kernel, as its first barrier.
   /// Order:   as barrier_all.
   /// Errors:  Interrupted with mismatch, with the fault of a rank, or as Context::wait.
   shmem::Witness enter(const CallCard& card, const std::optional<Error>& fault, SourceSite site = SourceSite::here());
@@ -107,7 +108,7 @@ class ZeroBufferSync {
   void signal_slice(const BarrierWord& barrier, Errc error, SourceSite site);
   void wait_slice(const BarrierWord& barrier, const Handshake* handshake, SourceSite site);
   std::optional<Error> verdict_on(Rank peer, std::uint64_t observed, const Handshake& handshake,
-                                  const BarrierWord& barrier, SourceSite site);
+                                  const BarrierWord& barrier, const shmem::Witness& arrived, SourceSite site);
   void leave_on_fault();
   [[nodiscard]] std::uint64_t flag_word(Round round, std::uint32_t phase) const;
   [[nodiscard]] Slice ranks_of_this_core() const { return context_->slice(context_->ranks()); }

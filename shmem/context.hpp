@@ -29,8 +29,7 @@ class Witness {
 
  private:
   Witness() = default;
-  friend class Token;
-  friend class Context;
+  friend Witness consume_token(class Token&& token);
 };
 
 /// What a wait returns. On the accelerator a wait whose token nobody consumes is deleted by the compiler; here it does
@@ -57,7 +56,7 @@ class [[nodiscard("a wait orders nothing until its token is consumed: consume_to
 
 inline Witness consume_token(Token&& token) {
   token.pending_ = false;
-  return Witness::own();
+  return Witness{};
 }
 
 /// Elements of a peer's memory that may be read until the view closes.
@@ -126,18 +125,25 @@ class [[nodiscard]] WriteView {
 /// One core's front end. Who it is in the communicator, and typed access to every rank's block.
 class Context {
  public:
-  Context(Fabric& fabric, const SlotPlan& slots, Rank rank, Core core, std::int32_t cores)
-      : fabric_(&fabric), slots_(&slots), rank_(rank), core_(core), cores_(cores) {}
+  /// Who this core is.
+  struct Place {
+    Rank rank;
+    std::int32_t ranks;
+    Core core;
+    std::int32_t cores;  // that run this kernel
+  };
+  Context(Fabric& fabric, const SlotPlan& slots, const Place& place)
+      : fabric_(&fabric), slots_(&slots), place_(place) {}
 
-  [[nodiscard]] Rank rank() const { return rank_; }
-  [[nodiscard]] std::int32_t ranks() const { return slots_->ranks(); }
-  [[nodiscard]] Core core() const { return core_; }
+  [[nodiscard]] Rank rank() const { return place_.rank; }
+  [[nodiscard]] std::int32_t ranks() const { return place_.ranks; }
+  [[nodiscard]] Core core() const { return place_.core; }
   /// Cores that run this kernel.
-  [[nodiscard]] std::int32_t cores() const { return cores_; }
+  [[nodiscard]] std::int32_t cores() const { return place_.cores; }
   [[nodiscard]] const SlotPlan& slots() const { return *slots_; }
   [[nodiscard]] Fabric& fabric() { return *fabric_; }
   /// This core's part of n items.
-  [[nodiscard]] Slice slice(std::int64_t n) const { return split(n, cores_, core_.value()); }
+  [[nodiscard]] Slice slice(std::int64_t n) const { return split(n, place_.cores, place_.core.value()); }
 
   template <Plain T>
   void put(Rank dst, Offset to, std::span<const T> from, SourceSite site = SourceSite::here()) {
@@ -191,25 +197,20 @@ class Context {
   Token wait(const WaitSpec& spec, SourceSite site = SourceSite::here());
   /// One slot of this rank.
   Token wait(Slot slot, Compare compare, std::uint64_t value, SourceSite site = SourceSite::here()) {
-    return wait(WaitSpec{.where = rank_, .slots = {&slot, 1}, .compare = compare, .value = value}, site);
+    return wait(WaitSpec{.where = place_.rank, .slots = {&slot, 1}, .compare = compare, .value = value}, site);
   }
   [[nodiscard]] std::optional<Arrival> test(const WaitSpec& spec, SourceSite site = SourceSite::here()) {
     return fabric_->test(spec, site);
   }
 
   void touch(Access access, Offset at, Bytes size, SourceSite site = SourceSite::here()) {
-    fabric_->touch(access, rank_, at, size, site);
+    fabric_->touch(access, place_.rank, at, size, site);
   }
-
- protected:
-  static Witness ordered() { return Witness::own(); }
 
  private:
   Fabric* fabric_;
   const SlotPlan* slots_;
-  Rank rank_;
-  Core core_;
-  std::int32_t cores_;
+  Place place_;
   // On the heap so that views stay valid when a Context is moved.
   std::unique_ptr<int> open_views_ = std::make_unique<int>(0);
 };

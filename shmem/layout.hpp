@@ -7,7 +7,7 @@
 //   +0x1F000  barrier ping-pong 0 | 1      R x 32 B each
 //             flag ping-pong 0 | 1         R x S x 32 B each
 //             sync-all slot                64 B     the cores of this rank meet here
-//             abort slot                   64 B     who gave up, and why
+//             abort slot                   64 B     who gave up; the reason (256 B) lies behind the own slot
 //             call cards 0 | 1             256 B each   what this rank calls, compared in the handshake
 //             error text 0 | 1             256 B each   what this rank raises in the handshake
 //             low-latency region           (safe only; published: over the first 100 KB and the magic slots)
@@ -68,6 +68,8 @@ struct BlockMap {
     return error_text.at + Bytes{kErrorTextBytes * buffer};
   }
 
+  [[nodiscard]] constexpr Offset abort_text() const { return abort.at + Bytes{64}; }
+
   struct Named {
     const char* name;
     Region region;
@@ -118,7 +120,7 @@ struct Layout {
     map.barrier = {map.magic.end(), Bytes{2 * kSlotStride * ranks}};
     map.flags = {map.barrier.end(), Bytes{2 * kSlotStride * ranks * slots}};
     map.sync_all = {Offset{round_up(map.flags.end().value(), 64)}, Bytes{64}};
-    map.abort = {map.sync_all.end(), Bytes{64}};
+    map.abort = {map.sync_all.end(), Bytes{64 + kErrorTextBytes}};
     map.cards = {map.abort.end(), Bytes{2 * kCardBytes}};
     map.error_text = {map.cards.end(), Bytes{2 * kErrorTextBytes}};
     const Offset own{round_up(map.error_text.end().value(), 64)};

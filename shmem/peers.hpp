@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "shmem/fabric.hpp"
@@ -37,8 +39,15 @@ struct Peers {
   Overseer overseer;                      // may be empty
   /// Pages of own memory that are about to be used for the first time.
   std::function<Result<void>(Offset, Bytes)> commit;  // may be empty
+  std::optional<Time> wait_limit;         // deadline of waits that bring none, counted from their start
   bool oversubscribed = false;            // more cores in the job than CPUs: waits do not spin
-  bool strict = true;                     // writers and ranges are checked at every call
+  bool strict = true;                     // writers and signal kinds are checked at every signal
+  bool views = true;                      // false: no place is ever offered, everything goes through get and put
+
+  [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(mem.size()); }
 };
+
+/// "rank 2 core 0 in notify round 7 waited 1.5 s at file.cpp:12 for barrier[1] from rank 0 to be >= 0x200, sees 0x100"
+std::string describe(const SleepingWait& wait, const Peers& peers);
 
 }  // namespace shmoe::shmem

@@ -78,7 +78,7 @@ constexpr const char* name_of(Errc code) {
 struct Error {
   Errc code = Errc::ok;
   std::string context;
-  std::optional<Rank> where;  // the rank at fault, where one is
+  std::optional<Rank> where = {};  // the rank at fault, where one is
   int sys = 0;                // errno, where one is
   SourceSite site = SourceSite::here();
 
@@ -132,16 +132,22 @@ class [[nodiscard]] Result<void> {
 };
 
 /// Leaves a kernel body when a wait ended without its value or a collective call was refused; the launch turns it back
-/// into a Result. Only kernels throw it, only Grid catches it.
+/// into a Result. Only kernels throw it, only a launch catches it.
 class Interrupted : public std::exception {
  public:
-  explicit Interrupted(Error error) : error_(std::move(error)), text_(to_string(error_)) {}
+  /// Whether every core of every rank leaves at this point, so that nobody is left waiting.
+  enum class Agreed : bool { no, yes };
+
+  explicit Interrupted(Error error, Agreed agreed = Agreed::no)
+      : error_(std::move(error)), text_(to_string(error_)), agreed_(agreed) {}
   [[nodiscard]] const Error& error() const { return error_; }
+  [[nodiscard]] bool agreed() const { return agreed_ == Agreed::yes; }
   [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
 
  private:
   Error error_;
   std::string text_;
+  Agreed agreed_;
 };
 
 /// The caller broke the contract of a function: a fault in the calling program, not in the world around it.

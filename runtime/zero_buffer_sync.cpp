@@ -1,0 +1,258 @@
+#include "runtime/zero_buffer_sync.hpp"
+
+#include <cstddef>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace shmoe::runtime {
+namespace {
+
+using shmem::SignalOp;
+using shmem::Witness;
+
+/// Lives in the magic slot of a core: its own memory, written by nobody else.
+struct CoreRounds {
+  std::uint64_t magic;
+  std::uint64_t barriers;
+};
+
+void copy_name(char* to, std::size_t capacity, std::string_view name) {
+  SHMOE_EXPECTS(name.size() < capacity, "\"{}\" is longer than {} characters", name, capacity - 1);
+  std::memcpy(to, name.data(), name.size());
+}
+
+}  // namespace
+
+CallCard::CallCard(std::string_view op) { copy_name(op_, sizeof op_, op); }
+
+CallCard& CallCard::with(std::string_view name, std::int64_t value) {
+  SHMOE_EXPECTS(count_ < kFields, "a call card holds {} fields; \"{}\" is one too many", kFields, name);
+  Field& field = fields_[count_++];
+  copy_name(field.name, sizeof field.name, name);
+  field.value = value;
+  return *this;
+}
+
+std::optional<std::string> CallCard::difference(const CallCard& other, Rank mine, Rank theirs) const {
+  if (std::strncmp(op_, other.op_, sizeof op_) != 0 || count_ != other.count_) {
+    return fmt::format("rank {} calls {} while rank {} calls {}: every rank must call the same operators in the same "
+                       "order", theirs, other.op_, mine, op_);
+  }
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (fields_[i].value != other.fields_[i].value) {
+      return fmt::format("{}: {} is {} on rank {} and {} on rank {}: every rank must pass the same", op_,
+                         fields_[i].name, other.fields_[i].value, theirs, fields_[i].value, mine);
+    }
+  }
+  return std::nullopt;
+}
+
+ZeroBufferSync::ZeroBufferSync(CoreContext& context) : context_(&context) {
+  CoreRounds rounds{};
+  const Offset place = context.map().magic_of(context.core());
+  context.get(context.rank(), place, std::span{&rounds, 1}, Witness::own());
+  round_ = Round{rounds.magic};
+  barriers_ = rounds.barriers;
+  ++rounds.magic;
+  context.put(context.rank(), place, std::span<const std::uint64_t>{&rounds.magic, 1});
+  context.fabric().actor({.kind = shmem::ActorEvent::Kind::enter, .op = context.launch().op, .round = round_},
+                         SourceSite::here());
+}
+
+ZeroBufferSync::BarrierWord ZeroBufferSync::next_barrier() {
+  const std::uint64_t count = ++barriers_;
+  context_->put(context_->rank(), context_->map().magic_of(context_->core()) + Bytes{offsetof(CoreRounds, barriers)},
+                std::span<const std::uint64_t>{&count, 1});
+  ++sequence_;
+  const Profile& profile = context_->profile();
+  BarrierWord barrier{.buffer = 0, .word = 0, .card_buffer = count & 1};
+  switch (profile.barrier_buffer) {
+    case BarrierBuffer::by_count: barrier.buffer = count & 1; break;
+    case BarrierBuffer::by_magic: barrier.buffer = round_.value() & 1; break;
+    case BarrierBuffer::by_magic_and_sequence: barrier.buffer = (round_.value() + sequence_) & 1; break;
+  }
+  barrier.word = profile.flag_word == FlagWord::sequence56_error8
+                     ? shmem::safe_word(count)
+                     : shmem::published_word(round_.value(), sequence_);
+  return barrier;
+}
+
+Witness ZeroBufferSync::barrier_all(SourceSite site) { return barrier(nullptr, site); }
+
+Witness ZeroBufferSync::enter(const CallCard& card, const std::optional<Error>& fault, SourceSite site) {
+  if (!context_->profile().handshake) {
+    // The published kernels check on the host: a rank whose check fails does not launch, and its peers wait.
+    if (fault) throw Interrupted(*fault);
+    return barrier(nullptr, site);
+  }
+  const Handshake handshake{.card = &card, .fault = &fault};
+  return barrier(&handshake, site);
+}
+
+//   SyncAll                          drains what every core of this rank wrote
+//   signal my slice of the ranks     core c writes slot [b][me] of the ranks it owns
+//   wait for my slice                core c polls slot [b][r] of its own rank
+//   SyncAll                          what one core has seen, all cores may rely on
+Witness ZeroBufferSync::barrier(const Handshake* handshake, SourceSite site) {
+  const BarrierWord barrier = next_barrier();
+  if (handshake != nullptr) publish(*handshake, barrier, site);
+  context_->sync_all(site);
+  const bool faulty = handshake != nullptr && handshake->fault->has_value();
+  signal_slice(barrier, faulty ? (*handshake->fault)->code : Errc::ok, site);
+  wait_slice(barrier, handshake, site);
+  const Witness everyone = context_->sync_all(site);
+  if (handshake != nullptr) leave_on_fault();
+  return everyone;
+}
+
+void ZeroBufferSync::publish(const Handshake& handshake, const BarrierWord& barrier, SourceSite site) {
+  Launch& launch = context_->launch();
+  launch.faults[context_->core().index()].reset();
+  if (context_->core() != Core{0}) return;
+  const Rank me = context_->rank();
+  launch.faults[0] = *handshake.fault;
+  if (launch.faults[0]) launch.faults[0]->where = me;
+  context_->put(me, context_->map().card(barrier.card_buffer), std::span<const CallCard>{handshake.card, 1}, site);
+  if (!handshake.fault->has_value()) return;
+  char text[shmem::kErrorTextBytes] = {};
+  (*handshake.fault)->context.copy(text, sizeof text - 1);
+  context_->put(me, context_->map().error(barrier.card_buffer), std::span<const char>{text}, site);
+}
+
+void ZeroBufferSync::signal_slice(const BarrierWord& barrier, Errc error, SourceSite site) {
+  const Rank me = context_->rank();
+  const Slot mine = context_->slots().barrier().at(barrier.buffer, me);
+  const std::uint64_t word = barrier.word | static_cast<std::uint64_t>(error);
+  const Slice slice = ranks_of_this_core();
+  for (std::int64_t r = slice.first; r < slice.last; ++r) {
+    if (Rank{r} == me) continue;
+    context_->signal(Rank{r}, mine, SignalOp::set, word, site);
+  }
+}
+
+void ZeroBufferSync::wait_slice(const BarrierWord& barrier, const Handshake* handshake, SourceSite site) {
+  std::vector<Rank> peers;
+  std::vector<Slot> slots;
+  const Slice slice = ranks_of_this_core();
+  for (std::int64_t r = slice.first; r < slice.last; ++r) {
+    if (Rank{r} == context_->rank()) continue;
+    peers.emplace_back(r);
+    slots.push_back(context_->slots().barrier().at(barrier.buffer, Rank{r}));
+  }
+  if (slots.empty()) return;
+  std::vector<std::uint64_t> observed(slots.size());
+  const Witness arrived = consume_token(context_->wait({.where = context_->rank(), .slots = slots,
+                                                        .compare = context_->profile().compare, .value = barrier.word,
+                                                        .observed = observed}, site));
+  if (handshake == nullptr) return;
+  std::optional<Error>& verdict = context_->launch().faults[context_->core().index()];
+  for (std::size_t i = 0; i < peers.size() && !verdict; ++i) {
+    verdict = verdict_on(peers[i], observed[i], *handshake, barrier, arrived, site);
+  }
+}
+
+std::optional<Error> ZeroBufferSync::verdict_on(Rank peer, std::uint64_t observed, const Handshake& handshake,
+                                                const BarrierWord& barrier, const Witness& arrived, SourceSite site) {
+  const Errc raised = shmem::error_in(observed);
+  if (raised != Errc::ok) {
+    char text[shmem::kErrorTextBytes] = {};
+    context_->get(peer, context_->map().error(barrier.card_buffer), std::span<char>{text}, arrived, site);
+    return Error{.code = raised, .context = text, .where = peer, .site = site};
+  }
+  CallCard theirs("");
+  context_->get(peer, context_->map().card(barrier.card_buffer), std::span<CallCard>{&theirs, 1}, arrived, site);
+  if (auto difference = handshake.card->difference(theirs, context_->rank(), peer)) {
+    return Error{.code = Errc::mismatch, .context = *std::move(difference), .where = peer, .site = site};
+  }
+  return std::nullopt;
+}
+
+/// Every core reads the same cells, so every core leaves with the same error: a raised one before a mismatch, the
+/// lowest rank's before others.
+void ZeroBufferSync::leave_on_fault() {
+  const auto key = [](const Error& e) { return std::pair{e.code == Errc::mismatch, e.where->value()}; };
+  const std::optional<Error>* first = nullptr;
+  for (const std::optional<Error>& fault : context_->launch().faults) {
+    if (fault && (first == nullptr || key(*fault) < key(**first))) first = &fault;
+  }
+  if (first != nullptr) throw Interrupted(**first, Interrupted::Agreed::yes);
+}
+
+std::uint64_t ZeroBufferSync::flag_word(Round round, std::uint32_t phase) const {
+  if (context_->profile().flag_word == FlagWord::magic32_value32) return shmem::published_word(round.value(), phase);
+  return shmem::safe_word(round.value() << 16 | phase);
+}
+
+void ZeroBufferSync::set_flag(Rank dst, std::uint32_t event, std::uint32_t phase, SourceSite site) {
+  context_->fence(dst, site);
+  const Slot slot = context_->slots().flag().at(round_.value() & 1, context_->rank(), event);
+  context_->signal(dst, slot, SignalOp::set, flag_word(round_, phase), site);
+}
+
+void ZeroBufferSync::set_flag_batch(Rank first, Rank last, std::uint32_t event, std::uint32_t phase, SourceSite site) {
+  context_->quiet(site);
+  const Slot slot = context_->slots().flag().at(round_.value() & 1, context_->rank(), event);
+  for (Rank dst = first; dst < last; ++dst) {
+    if (dst == context_->rank()) continue;
+    context_->signal(dst, slot, SignalOp::set, flag_word(round_, phase), site);
+  }
+}
+
+void ZeroBufferSync::set_all_rank_core_flag(std::uint32_t phase, SourceSite site) {
+  const auto event = static_cast<std::uint32_t>(context_->core().value());
+  set_flag_batch(Rank{0}, Rank{context_->ranks()}, event, phase, site);
+}
+
+shmem::Token ZeroBufferSync::wait_flag(Rank src, std::uint32_t event, std::uint32_t phase, SourceSite site) {
+  return wait_flag_with_magic(src, event, round_, phase, site);
+}
+
+shmem::Token ZeroBufferSync::wait_flag_with_magic(Rank src, std::uint32_t event, Round round, std::uint32_t phase,
+                                                  SourceSite site) {
+  const Slot slot = context_->slots().flag().at(round.value() & 1, src, event);
+  return context_->wait(slot, context_->profile().compare, flag_word(round, phase), site);
+}
+
+bool ZeroBufferSync::check_flag(Rank src, std::uint32_t event, std::uint32_t phase, SourceSite site) {
+  const Slot slot = context_->slots().flag().at(round_.value() & 1, src, event);
+  return context_->test({.where = context_->rank(), .slots = {&slot, 1}, .compare = context_->profile().compare,
+                         .value = flag_word(round_, phase)}, site).has_value();
+}
+
+Witness ZeroBufferSync::wait_flag_batch(Rank first, Rank last, std::uint32_t event, std::uint32_t phase,
+                                        SourceSite site) {
+  Witness arrived = Witness::own();
+  for (Rank src = first; src < last; ++src) {
+    if (src == context_->rank()) continue;
+    arrived = consume_token(wait_flag(src, event, phase, site));
+  }
+  return arrived;
+}
+
+Witness ZeroBufferSync::wait_flag_range(Rank src, std::uint32_t first, std::uint32_t count, std::uint32_t phase,
+                                        SourceSite site) {
+  return wait_flag_range_with_magic(src, first, count, round_, phase, site);
+}
+
+Witness ZeroBufferSync::wait_flag_range_with_magic(Rank src, std::uint32_t first, std::uint32_t count, Round round,
+                                                   std::uint32_t phase, SourceSite site) {
+  Witness arrived = Witness::own();
+  for (std::uint32_t event = first; event < first + count; ++event) {
+    arrived = consume_token(wait_flag_with_magic(src, event, round, phase, site));
+  }
+  return arrived;
+}
+
+Witness ZeroBufferSync::wait_all_rank_all_event(std::uint32_t phase, SourceSite site) {
+  const Slice slice = ranks_of_this_core();
+  const std::uint32_t events = context_->slots().flag().events;
+  Witness arrived = Witness::own();
+  for (std::int64_t r = slice.first; r < slice.last; ++r) {
+    if (Rank{r} == context_->rank()) continue;
+    arrived = wait_flag_range(Rank{r}, 0, events, phase, site);
+  }
+  return arrived;
+}
+
+}  // namespace shmoe::runtime

@@ -1,0 +1,22 @@
+#pragma once
+// The one fence the hardware needs.
+
+#include <atomic>
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>
+#endif
+
+namespace shmoe::shmem {
+
+/// Order:   this core's earlier stores, streaming ones included, before its later stores. Only the core that issued
+///          streaming stores can order them.
+inline void store_fence() {
+#if defined(__x86_64__) || defined(__i386__)
+  _mm_sfence();
+#else
+  std::atomic_thread_fence(std::memory_order_release);
+#endif
+}
+
+}  // namespace shmoe::shmem

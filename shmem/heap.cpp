@@ -1,0 +1,152 @@
+#include "shmem/heap.hpp"
+
+#include <bit>
+#include <limits>
+
+namespace shmoe::shmem {
+namespace {
+
+constexpr std::uint64_t kOperationAllocate = 1;
+constexpr std::uint64_t kOperationFree = 2;
+
+/// Bytes from `offset` to the next multiple of a power of two.
+constexpr std::uint64_t padding_to(std::uint64_t offset, std::uint64_t alignment) {
+  return (0 - offset) & (alignment - 1);
+}
+
+/// A bijection that spreads each input bit over the whole word (the finaliser of SplitMix64).
+constexpr std::uint64_t mix(std::uint64_t word) {
+  word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9U;
+  word = (word ^ (word >> 27)) * 0x94D049BB133111EBU;
+  return word ^ (word >> 31);
+}
+
+}  // namespace
+
+Heap::Heap(Offset begin, Bytes size) : capacity_(size.value() / kGranule.value() * kGranule.value()) {
+  SHMOE_EXPECTS(begin.value() % kGranule.value() == 0, "the heap begins at {}, between two granules", begin);
+  SHMOE_EXPECTS(size.value() <= std::numeric_limits<std::uint64_t>::max() - begin.value(),
+                "a heap of {} bytes at {} passes 2^64", size, begin);
+  record(0, begin, capacity_);
+  if (capacity_.value() == 0) return;
+  first_ = new_node(begin.value(), capacity_.value());
+  insert_free(first_);
+}
+
+Result<Offset> Heap::allocate(Bytes size, Bytes alignment) {
+  if (size.value() == 0) return Error{Errc::invalid_argument, "a block of 0 bytes; ask for at least one", {}};
+  if (!std::has_single_bit(alignment.value()) || alignment < kGranule) {
+    return Error{Errc::invalid_argument,
+                 fmt::format("alignment {} is no power of two from {} on", alignment, kGranule), {}};
+  }
+  if (size > capacity_) return no_fit(size, alignment);  // also keeps the rounding below from passing 2^64
+  const std::uint64_t rounded = round_up(size.value(), kGranule.value());
+  auto [id, padding] = best_fit(rounded, alignment.value());
+  if (id == kNone) return no_fit(size, alignment);
+
+  remove_free(id);
+  if (padding != 0) {
+    const Id front = id;
+    id = split(front, padding);
+    insert_free(front);
+  }
+  if (nodes_[id].size > rounded) insert_free(split(id, rounded));
+  const Offset offset{nodes_[id].offset};
+  live_.emplace(offset.value(), id);
+  used_ = used_ + Bytes{rounded};
+  record(kOperationAllocate, offset, size);
+  return offset;
+}
+
+Result<void> Heap::free(Offset offset) {
+  const auto found = live_.find(offset.value());
+  if (found == live_.end()) {
+    return Error{Errc::invalid_argument,
+                 fmt::format("no live block starts at offset {}: it was freed before, or never allocated", offset), {}};
+  }
+  Id id = found->second;
+  live_.erase(found);
+  const Bytes size{nodes_[id].size};
+  used_ = Bytes{used_.value() - size.value()};
+  record(kOperationFree, offset, size);
+
+  const Id next = nodes_[id].next;
+  if (next != kNone && nodes_[next].free_since != 0) {
+    remove_free(next);
+    absorb_next(id);
+  }
+  const Id before = nodes_[id].before;
+  if (before != kNone && nodes_[before].free_since != 0) {
+    remove_free(before);
+    absorb_next(before);
+    id = before;
+  }
+  insert_free(id);
+  return {};
+}
+
+Heap::Fit Heap::best_fit(std::uint64_t size, std::uint64_t alignment) const {
+  for (auto range = by_size_.lower_bound({size, 0, 0}); range != by_size_.end(); ++range) {
+    const std::uint64_t padding = padding_to(nodes_[range->id].offset, alignment);
+    if (padding <= range->size - size) return {range->id, padding};
+  }
+  return {};
+}
+
+Error Heap::no_fit(Bytes size, Bytes alignment) const {
+  const bool enough = size <= free_bytes();
+  const char* advice = enough ? "free neighbouring blocks, or allocate large blocks before small ones"
+                              : "free blocks first, or start with a larger heap";
+  return Error{enough ? Errc::fragmented : Errc::out_of_memory,
+               fmt::format("asked for {} bytes aligned to {}; {} of {} are free, the largest free range has {}; {}", size,
+                           alignment, free_bytes(), capacity_, largest_free(), advice),
+               {}};
+}
+
+Heap::Id Heap::new_node(std::uint64_t offset, std::uint64_t size) {
+  if (spare_.empty()) {
+    nodes_.push_back({offset, size});
+    return static_cast<Id>(nodes_.size() - 1);
+  }
+  const Id id = spare_.back();
+  spare_.pop_back();
+  nodes_[id] = {offset, size};
+  return id;
+}
+
+/// Leaves `size` bytes in this node and returns a new one, right behind it, with the rest.
+Heap::Id Heap::split(Id id, std::uint64_t size) {
+  const Id rest = new_node(nodes_[id].offset + size, nodes_[id].size - size);
+  nodes_[rest].before = id;
+  nodes_[rest].next = nodes_[id].next;
+  if (nodes_[rest].next != kNone) nodes_[nodes_[rest].next].before = rest;
+  nodes_[id].next = rest;
+  nodes_[id].size = size;
+  return rest;
+}
+
+void Heap::absorb_next(Id id) {
+  const Id gone = nodes_[id].next;
+  nodes_[id].size += nodes_[gone].size;
+  nodes_[id].next = nodes_[gone].next;
+  if (nodes_[id].next != kNone) nodes_[nodes_[id].next].before = id;
+  spare_.push_back(gone);
+}
+
+void Heap::insert_free(Id id) {
+  nodes_[id].free_since = ++clock_;
+  by_size_.insert({nodes_[id].size, nodes_[id].free_since, id});
+}
+
+void Heap::remove_free(Id id) {
+  by_size_.erase({nodes_[id].size, nodes_[id].free_since, id});
+  nodes_[id].free_since = 0;
+}
+
+void Heap::record(std::uint64_t operation, Offset offset, Bytes size) {
+  for (const std::uint64_t word : {operation, offset.value(), size.value()}) {
+    history_ = mix(history_ + word + 0x9E3779B97F4A7C15U);
+  }
+}
+
+}  // namespace shmoe::shmem

@@ -1,0 +1,126 @@
+#include "shmem/mapped_fabric.hpp"
+
+#include <chrono>
+
+#include "shmem/copy.hpp"
+#include "shmem/fence.hpp"
+
+namespace shmoe::shmem {
+
+MappedFabric::MappedFabric(const Peers& peers, Core core, Sharing sharing)
+    : peers_(&peers),
+      record_(&peers.control_map.record(peers.control, core)),
+      sharing_(sharing),
+      activity_{.op = {}, .round = Round{}, .core = core},
+      waiter_(peers, *record_, sharing) {
+  record_->life.store(static_cast<std::uint8_t>(Life::parked), std::memory_order_relaxed);
+}
+
+MappedFabric::~MappedFabric() {
+  record_->life.store(static_cast<std::uint8_t>(Life::ended), std::memory_order_relaxed);
+}
+
+std::byte* MappedFabric::place(Rank rank, Offset at, Bytes size, SourceSite site) const {
+  SHMOE_EXPECTS(rank.value() >= 0 && rank.value() < peers_->size(), "rank {} of {}, used at {}:{}", rank,
+                peers_->size(), site.file, site.line);
+  const std::uint64_t block = peers_->map->size.value();
+  SHMOE_EXPECTS(size.value() <= block && at.value() <= block - size.value(),
+                "bytes [{:#x}, +{}) of rank {} at {}:{} lie outside its block of {} bytes", at.value(), size, rank,
+                site.file, site.line, block);
+  return peers_->mem[rank.index()] + at.value();
+}
+
+void MappedFabric::put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) {
+  std::byte* place_there = place(dst, to, Bytes{from.size()}, site);
+  copy_row({place_there, from.size()}, from);
+}
+
+void MappedFabric::get(Rank src, Offset from, std::span<std::byte> to, SourceSite site) {
+  const std::byte* place_there = place(src, from, Bytes{to.size()}, site);
+  copy_row(to, {place_there, to.size()});
+}
+
+std::span<const std::byte> MappedFabric::open_read(Rank src, Offset at, Bytes size, SourceSite site) {
+  const std::byte* first = place(src, at, size, site);
+  if (!peers_->views) return {};
+  return {first, size.value()};
+}
+
+void MappedFabric::close_read(Rank /*src*/, Offset /*at*/, Bytes /*size*/, SourceSite /*site*/) {}
+
+std::span<std::byte> MappedFabric::open_write(Rank dst, Offset at, Bytes size, SourceSite site) {
+  std::byte* first = place(dst, at, size, site);
+  if (!peers_->views) return {};
+  return {first, size.value()};
+}
+
+void MappedFabric::close_write(Rank /*dst*/, Offset /*at*/, Bytes /*size*/, SourceSite /*site*/) {}
+
+void MappedFabric::signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value, SourceSite site) {
+  const SlotPlan& plan = *peers_->slots;
+  std::byte* slot_there = place(dst, plan.offset_of(slot), Bytes{kSlotStride}, site);
+  if (peers_->strict) {
+    SHMOE_EXPECTS(plan.may_write(slot, dst, peers_->rank), "rank {} signals {} of rank {} at {}:{} and is no declared "
+                  "writer of it", peers_->rank, plan.describe(slot), dst, site.file, site.line);
+    SHMOE_EXPECTS(plan.family_of(slot).op == op, "{} of rank {} is declared for {} and is signalled with {} at {}:{}",
+                  plan.describe(slot), dst, op == SignalOp::set ? "add" : "set", op == SignalOp::set ? "set" : "add",
+                  site.file, site.line);
+  }
+  store_fence();
+  store_and_ring(slot_there, op, value, sharing_);
+
+  LedgerEntry& entry = peers_->control_map.ledger(peers_->control, plan.ledger_index(dst, slot));
+  entry.count.fetch_add(1, std::memory_order_relaxed);
+  entry.value.store(value, std::memory_order_relaxed);
+  entry.round.store(activity_.round.value(), std::memory_order_relaxed);
+  entry.core.store(static_cast<std::uint32_t>(activity_.core.value()), std::memory_order_relaxed);
+  entry.site.store(site.file, site.line);
+}
+
+void MappedFabric::put_signal(Rank dst, Offset to, std::span<const std::byte> from, Slot slot, SignalOp op,
+                              std::uint64_t value, SourceSite site) {
+  put(dst, to, from, site);
+  signal(dst, slot, op, value, site);
+}
+
+void MappedFabric::fence(Rank /*dst*/, SourceSite /*site*/) { store_fence(); }
+
+void MappedFabric::quiet(SourceSite /*site*/) { store_fence(); }
+
+void MappedFabric::check_wait(const WaitSpec& spec, SourceSite site) const {
+  SHMOE_EXPECTS(!spec.slots.empty(), "a wait at {}:{} names no slot", site.file, site.line);
+  SHMOE_EXPECTS(spec.where.value() >= 0 && spec.where.value() < peers_->size(), "rank {} of {}, waited on at {}:{}",
+                spec.where, peers_->size(), site.file, site.line);
+  SHMOE_EXPECTS(spec.observed.empty() || spec.observed.size() == spec.slots.size(),
+                "a wait at {}:{} on {} slots has room for {} words", site.file, site.line, spec.slots.size(),
+                spec.observed.size());
+}
+
+Result<Arrival> MappedFabric::wait(const WaitSpec& spec, SourceSite site) {
+  check_wait(spec, site);
+  return waiter_.wait(spec, activity_, site);
+}
+
+std::optional<Arrival> MappedFabric::test(const WaitSpec& spec, SourceSite site) {
+  check_wait(spec, site);
+  return waiter_.test(spec);
+}
+
+void MappedFabric::touch(Access /*access*/, Rank owner, Offset at, Bytes size, SourceSite site) {
+  (void)place(owner, at, size, site);
+}
+
+void MappedFabric::actor(const ActorEvent& event, SourceSite /*site*/) {
+  const bool entering = event.kind == ActorEvent::Kind::enter;
+  const bool alive = event.kind != ActorEvent::Kind::stop;
+  activity_.op = entering ? std::string(event.op) : std::string();
+  if (entering) activity_.round = event.round;
+  std::fill(std::begin(record_->op), std::end(record_->op), '\0');
+  activity_.op.copy(record_->op, sizeof record_->op - 1);
+  record_->life.store(static_cast<std::uint8_t>(alive ? Life::running : Life::parked), std::memory_order_relaxed);
+  record_->progress.fetch_add(1, std::memory_order_release);
+}
+
+Time MappedFabric::now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+}  // namespace shmoe::shmem

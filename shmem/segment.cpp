@@ -1,0 +1,191 @@
+#include "shmem/segment.hpp"
+
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+
+#include <boost/interprocess/mapped_region.hpp>
+#include <boost/interprocess/shared_memory_object.hpp>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "shmem/layout.hpp"
+
+namespace shmoe::shmem {
+namespace {
+
+namespace ipc = boost::interprocess;
+
+constexpr const char* kShmFolder = "/dev/shm";
+
+Error from_boost(const ipc::interprocess_exception& e, const std::string& what) {
+  const ipc::error_code_t code = e.get_error_code();
+  const Errc mapped = code == ipc::already_exists_error ? Errc::already_exists
+                      : code == ipc::not_found_error    ? Errc::not_found
+                      : code == ipc::security_error     ? Errc::permission
+                                                        : Errc::system;
+  return Error{.code = mapped, .context = what, .where = {}, .sys = e.get_native_error()};
+}
+
+Error from_errno(const std::string& what) {
+  return Error{.code = Errc::system, .context = what, .where = {}, .sys = errno};
+}
+
+double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
+
+/// MAP_FIXED replaces our own reservation only: `at` comes from an AddressWindow.
+ipc::mapped_region map(const ipc::shared_memory_object& object, ipc::mode_t mode, std::uint64_t size, std::byte* at) {
+  const ipc::map_options_t options = at == nullptr ? MAP_SHARED | MAP_NORESERVE : MAP_SHARED | MAP_NORESERVE | MAP_FIXED;
+  return ipc::mapped_region(object, mode, 0, size, at, options);
+}
+
+}  // namespace
+
+Result<AddressWindow> AddressWindow::reserve(std::size_t count, Bytes size) {
+  const std::uint64_t stride = round_up(size.value(), kPageGranule) + kPageGranule;  // the gap is never mapped
+  const std::uint64_t length = stride * count + kPageGranule;
+  void* place = mmap(nullptr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED) {
+    return from_errno(fmt::format("reserving {} x {:.0f} MiB of addresses: raise `ulimit -v`, or lower SHMOE_HEAP and "
+                                  "SHMOE_BUFFSIZE", count, mib(stride)));
+  }
+  return AddressWindow(static_cast<std::byte*>(place), length, stride);
+}
+
+AddressWindow::AddressWindow(AddressWindow&& other) noexcept
+    : base_(std::exchange(other.base_, nullptr)), length_(other.length_), stride_(other.stride_) {
+}
+
+AddressWindow::~AddressWindow() {
+  if (base_ != nullptr) munmap(base_, length_);
+}
+
+struct Segment::State {
+  std::string name;
+  ipc::shared_memory_object object;
+  ipc::mapped_region region;
+  bool linked = false;
+};
+
+Segment::Segment(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Segment::Segment(Segment&&) noexcept = default;
+Segment& Segment::operator=(Segment&&) noexcept = default;
+
+Segment::~Segment() {
+  if (state_ != nullptr) unlink();
+}
+
+std::byte* Segment::data() const { return static_cast<std::byte*>(state_->region.get_address()); }
+Bytes Segment::size() const { return Bytes{state_->region.get_size()}; }
+
+void Segment::unlink() {
+  if (!std::exchange(state_->linked, false)) return;
+  ipc::shared_memory_object::remove(state_->name.c_str());
+}
+
+Result<Segment> Segment::create(const std::string& name, Bytes size, std::byte* at) {
+  Segment segment(std::make_unique<State>());  // unlinks again on every early return
+  State& state = *segment.state_;
+  state.name = name;
+  try {
+    state.object = ipc::shared_memory_object(ipc::create_only, name.c_str(), ipc::read_write, ipc::permissions(0600));
+    state.linked = true;
+    const int fd = state.object.get_mapping_handle().handle;
+    // The lock says "the owner lives"; the kernel drops it with the process, however that ends.
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) return from_errno(fmt::format("locking segment {}", name));
+    // Not object.truncate(): that may commit every page.
+    if (ftruncate(fd, static_cast<off_t>(size.value())) != 0) {
+      return from_errno(fmt::format("sizing segment {} to {:.0f} MiB", name, mib(size.value())));
+    }
+    state.region = map(state.object, ipc::read_write, size.value(), at);
+  } catch (const ipc::interprocess_exception& e) {
+    return from_boost(e, fmt::format("creating segment {} of {:.0f} MiB", name, mib(size.value())));
+  }
+  return segment;
+}
+
+Result<Segment> Segment::attach(const std::string& name, Bytes size, Mode mode, std::byte* at) {
+  auto state = std::make_unique<State>();
+  state->name = name;
+  const ipc::mode_t access = mode == Mode::read_only ? ipc::read_only : ipc::read_write;
+  try {
+    state->object = ipc::shared_memory_object(ipc::open_only, name.c_str(), access);
+    struct stat info {};
+    if (fstat(state->object.get_mapping_handle().handle, &info) != 0) {
+      return from_errno(fmt::format("looking at segment {}", name));
+    }
+    if (info.st_uid != geteuid() || (info.st_mode & 0777) != 0600) {
+      return Error{.code = Errc::permission, .context = fmt::format("segment {} belongs to user {} with mode {:o}; "
+                   "expected user {} and 600", name, info.st_uid, info.st_mode & 0777, geteuid())};
+    }
+    if (static_cast<std::uint64_t>(info.st_size) != size.value()) {
+      return Error{.code = Errc::mismatch, .context = fmt::format("segment {} has {} bytes, expected {}: every rank must "
+                   "run the same build with the same settings", name, info.st_size, size)};
+    }
+    state->region = map(state->object, access, size.value(), at);
+    ipc::shared_memory_object().swap(state->object);  // the mapping stays; 2 x R descriptors would not
+  } catch (const ipc::interprocess_exception& e) {
+    return from_boost(e, fmt::format("attaching segment {}", name));
+  }
+  return Segment(std::move(state));
+}
+
+Result<void> Segment::commit(Offset from, Bytes size) {
+  const int fd = state_->object.get_mapping_handle().handle;
+  int rc = 0;
+  do {
+    rc = fallocate(fd, 0, static_cast<off_t>(from.value()), static_cast<off_t>(size.value()));
+  } while (rc != 0 && errno == EINTR);
+  if (rc == 0) return {};
+  if (errno != ENOSPC && errno != ENOMEM) return from_errno(fmt::format("committing {} bytes of {}", size, state_->name));
+  struct statvfs fs {};
+  statvfs(kShmFolder, &fs);
+  const std::uint64_t available = static_cast<std::uint64_t>(fs.f_bavail) * fs.f_frsize;
+  return Error{.code = Errc::out_of_memory,
+               .context = fmt::format("{} is full: {:.1f} MiB asked for, {:.1f} MiB free; in a container start it with a "
+                                      "larger --shm-size, elsewhere remount {} with a larger size, or run `shmoe clean`",
+                                      kShmFolder, mib(size.value()), mib(available), kShmFolder)};
+}
+
+namespace {
+
+/// Whether the object's owner is gone: then, and only then, its lock can be had.
+bool owner_is_dead(const std::filesystem::path& path) {
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return false;
+  const bool dead = flock(fd, LOCK_EX | LOCK_NB) == 0;
+  close(fd);
+  return dead;
+}
+
+}  // namespace
+
+Result<CleanReport> clean_stale(bool dry_run) {
+  CleanReport report;
+  std::error_code failure;
+  for (const auto& entry : std::filesystem::directory_iterator(kShmFolder, failure)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kSegmentPrefix)) continue;
+    struct stat info {};
+    if (lstat(entry.path().c_str(), &info) != 0) continue;
+    if (info.st_uid != geteuid()) {
+      report.foreign.push_back(name);
+    } else if (!owner_is_dead(entry.path())) {
+      report.live.push_back(name);
+    } else {
+      if (!dry_run) ::unlink(entry.path().c_str());
+      report.removed.push_back(name);
+    }
+  }
+  if (failure) {
+    return Error{.code = Errc::system, .context = fmt::format("reading {}", kShmFolder), .where = {},
+                 .sys = failure.value()};
+  }
+  return report;
+}
+
+}  // namespace shmoe::shmem

@@ -1,0 +1,77 @@
+#pragma once
+// One POSIX shared memory object: created by its owner, mapped by its peers, gone by name as soon as all have mapped it.
+//
+// Names are `shmoe.<job>.<random>.<rank>.mem|ctl`, mode 0600. The owner holds an flock on its object while it lives, so
+// what a dead owner left can be told from what is in use.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shmem/result.hpp"
+#include "shmem/types.hpp"
+
+namespace shmoe::shmem {
+
+inline constexpr std::string_view kSegmentPrefix = "shmoe.";
+
+/// A reserved run of addresses, `count` strides of 2-MiB multiples, each followed by a guard gap.
+class AddressWindow {
+ public:
+  /// Errors:  system where the address space is limited (ulimit -v).
+  static Result<AddressWindow> reserve(std::size_t count, Bytes size);
+  AddressWindow(AddressWindow&& other) noexcept;
+  AddressWindow& operator=(AddressWindow&&) = delete;
+  ~AddressWindow();
+  [[nodiscard]] std::byte* at(std::size_t index) const { return base_ + index * stride_; }
+
+ private:
+  AddressWindow(std::byte* base, std::size_t length, std::size_t stride)
+      : base_(base), length_(length), stride_(stride) {}
+  std::byte* base_;
+  std::size_t length_;
+  std::size_t stride_;
+};
+
+class Segment {
+ public:
+  enum class Mode : std::uint8_t { read_only, read_write };
+
+  /// A fresh, sparse object, all zeros, mapped at `at` (or anywhere). No page is committed yet.
+  /// Errors:  already_exists; system.
+  static Result<Segment> create(const std::string& name, Bytes size, std::byte* at = nullptr);
+  /// Errors:  not_found; permission (another owner or mode); mismatch (another size, both figures); system.
+  static Result<Segment> attach(const std::string& name, Bytes size, Mode mode, std::byte* at = nullptr);
+
+  Segment(Segment&&) noexcept;
+  Segment& operator=(Segment&&) noexcept;
+  ~Segment();
+
+  [[nodiscard]] std::byte* data() const;
+  [[nodiscard]] Bytes size() const;
+
+  /// Backs [from, from + size) with pages, so that touching them cannot fault for lack of space.
+  /// Errors:  out_of_memory with what was asked for, what is free, and what to do.
+  Result<void> commit(Offset from, Bytes size);
+
+  /// Removes the name; mappings stay. Harmless when repeated.
+  void unlink();
+
+ private:
+  struct State;
+  explicit Segment(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// What is in /dev/shm under our prefix.
+struct CleanReport {
+  std::vector<std::string> removed;  // this user's, the owner is dead
+  std::vector<std::string> live;
+  std::vector<std::string> foreign;  // another user's
+};
+
+/// Removes what dead owners left behind.
+/// Errors:  system where /dev/shm cannot be read.
+Result<CleanReport> clean_stale(bool dry_run);
+
+}  // namespace shmoe::shmem

@@ -1,0 +1,273 @@
+#include "shmem/wait.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <ctime>
+#include <thread>
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace shmoe::shmem {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kSpins = 200;
+// A futex wake across cores takes about as long to run, so yielding this long costs nothing and often saves it.
+constexpr Time kYieldTime = 100us;
+// How often a sleeping wait asks its overseer.
+constexpr Time kTick = 100ms;
+constexpr std::size_t kMaxWaitv = 128;
+
+struct Bell {
+  std::atomic_ref<std::uint32_t> sequence;
+  std::atomic_ref<std::uint32_t> sleepers;
+
+  explicit Bell(std::byte* slot)
+      : sequence(*reinterpret_cast<std::uint32_t*>(slot + 8)), sleepers(*reinterpret_cast<std::uint32_t*>(slot + 12)) {}
+  [[nodiscard]] std::uint32_t* futex(std::byte* slot) const { return reinterpret_cast<std::uint32_t*>(slot + 8); }
+};
+
+std::atomic_ref<std::uint64_t> word(std::byte* slot) {
+  return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(slot));
+}
+
+Time clock_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#else
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+}
+
+timespec to_timespec(Time t) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(t);
+  return {.tv_sec = seconds.count(), .tv_nsec = (t - seconds).count()};
+}
+
+void futex_wake(std::uint32_t* address, Sharing sharing) {
+  const int op = FUTEX_WAKE | (sharing == Sharing::threads ? FUTEX_PRIVATE_FLAG : 0);
+  syscall(SYS_futex, address, op, INT_MAX, nullptr, nullptr, 0);
+}
+
+void futex_wait(std::uint32_t* address, std::uint32_t expected, Time limit, Sharing sharing) {
+  const int op = FUTEX_WAIT | (sharing == Sharing::threads ? FUTEX_PRIVATE_FLAG : 0);
+  const timespec timeout = to_timespec(limit);
+  syscall(SYS_futex, address, op, expected, &timeout, nullptr, 0);
+}
+
+/// Sleeps on several bells; where the kernel lacks futex_waitv, on the first for a moment.
+void futex_wait_any(std::span<const futex_waitv> bells, Time limit) {
+  const timespec timeout = to_timespec(clock_now() + limit);
+  const long rc = syscall(SYS_futex_waitv, bells.data(), static_cast<unsigned>(bells.size()), 0U, &timeout,
+                          CLOCK_MONOTONIC);
+  if (rc >= 0 || errno != ENOSYS) return;
+  auto* address = reinterpret_cast<std::uint32_t*>(bells.front().uaddr);
+  futex_wait(address, static_cast<std::uint32_t>(bells.front().val), std::min<Time>(limit, 1ms), Sharing::processes);
+}
+
+bool compares(Compare compare, std::uint64_t seen, std::uint64_t value) {
+  switch (compare) {
+    case Compare::equal: return seen == value;
+    case Compare::at_least: return seen >= value;
+    case Compare::not_equal: return seen != value;
+  }
+  return false;
+}
+
+}  // namespace
+
+void store_and_ring(std::byte* slot, SignalOp op, std::uint64_t value, Sharing sharing) {
+  // Sequentially consistent against the sleeper's {sleepers + 1, look again}: one of the two sees the other.
+  if (op == SignalOp::set) {
+    word(slot).store(value, std::memory_order_seq_cst);
+  } else {
+    word(slot).fetch_add(value, std::memory_order_seq_cst);
+  }
+  const Bell bell(slot);
+  if (bell.sleepers.load(std::memory_order_seq_cst) == 0) return;
+  bell.sequence.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake(bell.futex(slot), sharing);
+}
+
+std::uint64_t load_slot(const Peers& peers, Rank owner, Slot slot) {
+  return word(peers.mem[owner.index()] + peers.slots->offset_of(slot).value()).load(std::memory_order_seq_cst);
+}
+
+std::byte* Waiter::place(const WaitSpec& spec, std::size_t index) const {
+  return peers_->mem[spec.where.index()] + peers_->slots->offset_of(spec.slots[index]).value();
+}
+
+bool Waiter::all(const WaitSpec& spec, Progress& progress, Arrival& arrival) const {
+  while (progress.done < spec.slots.size()) {
+    progress.blocking = progress.done;
+    progress.seen = load_slot(*peers_, spec.where, spec.slots[progress.done]);
+    if (!compares(spec.compare, progress.seen, spec.value)) return false;
+    if (!spec.observed.empty()) spec.observed[progress.done] = progress.seen;
+    ++progress.done;
+  }
+  arrival = {.index = spec.slots.size() - 1, .value = progress.seen};
+  return true;
+}
+
+bool Waiter::any(const WaitSpec& spec, Progress& progress, Arrival& arrival) const {
+  progress.blocking = 0;
+  for (std::size_t i = 0; i < spec.slots.size(); ++i) {
+    const std::uint64_t seen = load_slot(*peers_, spec.where, spec.slots[i]);
+    if (i == 0) progress.seen = seen;
+    if (!spec.observed.empty()) spec.observed[i] = seen;
+    if (compares(spec.compare, seen, spec.value)) {
+      arrival = {.index = i, .value = seen};
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Waiter::sum(const WaitSpec& spec, Progress& progress, Arrival& arrival) const {
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < spec.slots.size(); ++i) {
+    const std::uint64_t seen = load_slot(*peers_, spec.where, spec.slots[i]);
+    if (!spec.observed.empty()) spec.observed[i] = seen;
+    total += seen;
+  }
+  progress.blocking = 0;
+  progress.seen = total;
+  arrival = {.index = 0, .value = total};
+  return total >= spec.value && total <= spec.upper;
+}
+
+bool Waiter::satisfied(const WaitSpec& spec, Progress& progress, Arrival& arrival) const {
+  switch (spec.match) {
+    case Match::all: return all(spec, progress, arrival);
+    case Match::any: return any(spec, progress, arrival);
+    case Match::sum: return sum(spec, progress, arrival);
+  }
+  return false;
+}
+
+std::optional<Arrival> Waiter::test(const WaitSpec& spec) const {
+  Progress progress;
+  Arrival arrival;
+  if (!satisfied(spec, progress, arrival)) return std::nullopt;
+  return arrival;
+}
+
+bool Waiter::spin_and_yield(const WaitSpec& spec, Progress& progress, Arrival& arrival) const {
+  if (!peers_->oversubscribed) {
+    for (int i = 0; i < kSpins; ++i) {
+      if (satisfied(spec, progress, arrival)) return true;
+      pause();
+    }
+  }
+  const Time end = clock_now() + kYieldTime;
+  do {
+    if (satisfied(spec, progress, arrival)) return true;
+    std::this_thread::yield();
+  } while (clock_now() < end);
+  return false;
+}
+
+bool Waiter::sleep_once(const WaitSpec& spec, Progress& progress, Arrival& arrival, Time limit) const {
+  // One false slot carries an `all`; `any` and `sum` may be ended by each of their slots.
+  const std::size_t first = spec.match == Match::all ? progress.done : 0;
+  const std::size_t count = spec.match == Match::all ? 1 : std::min(spec.slots.size(), kMaxWaitv);
+  std::array<futex_waitv, kMaxWaitv> bells{};
+  const std::uint32_t flags = FUTEX_32 | (sharing_ == Sharing::threads ? FUTEX_PRIVATE_FLAG : 0U);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::byte* slot = place(spec, first + i);
+    const Bell bell(slot);
+    bell.sleepers.fetch_add(1, std::memory_order_seq_cst);
+    bells[i].val = bell.sequence.load(std::memory_order_seq_cst);
+    bells[i].uaddr = reinterpret_cast<std::uintptr_t>(bell.futex(slot));
+    bells[i].flags = flags;
+  }
+  const bool done = satisfied(spec, progress, arrival);
+  const bool moved_on = spec.match == Match::all && progress.done != first;
+  if (!done && !moved_on) {
+    if (count < spec.slots.size() && spec.match != Match::all) limit = std::min<Time>(limit, 1ms);
+    if (count == 1) {
+      futex_wait(reinterpret_cast<std::uint32_t*>(bells[0].uaddr), static_cast<std::uint32_t>(bells[0].val), limit,
+                 sharing_);
+    } else {
+      futex_wait_any({bells.data(), count}, limit);
+    }
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    Bell(place(spec, first + i)).sleepers.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  return done;
+}
+
+Result<Arrival> Waiter::sleep(const WaitSpec& spec, Progress& progress, const Activity& activity, SourceSite site) {
+  const Time start = clock_now();
+  std::optional<Time> deadline = spec.deadline;
+  if (!deadline && peers_->wait_limit) deadline = start + *peers_->wait_limit;
+  Time next_tick = start + kTick;
+  Arrival arrival;
+  while (true) {
+    const Time now = clock_now();
+    const SleepingWait self{.spec = spec, .slot = spec.slots[progress.blocking], .seen = progress.seen,
+                            .waited = now - start, .op = activity.op, .round = activity.round,
+                            .core = activity.core, .site = site};
+    record_->slot.store(self.slot.value(), std::memory_order_relaxed);
+    if (deadline && now >= *deadline) {
+      return Error{.code = Errc::deadline, .context = describe(self, *peers_), .where = {}, .site = site};
+    }
+    if (now >= next_tick) {
+      if (peers_->overseer) {
+        if (std::optional<Error> verdict = peers_->overseer(self)) return *std::move(verdict);
+      }
+      next_tick = now + kTick;
+    }
+    const Time limit = deadline ? std::min(next_tick, *deadline) - now : next_tick - now;
+    if (sleep_once(spec, progress, arrival, limit) || satisfied(spec, progress, arrival)) return arrival;
+  }
+}
+
+Result<Arrival> Waiter::wait(const WaitSpec& spec, const Activity& activity, SourceSite site) {
+  Progress progress;
+  Arrival arrival;
+  if (satisfied(spec, progress, arrival)) return arrival;
+
+  WaitRecord& record = *record_;
+  record.value.store(spec.value, std::memory_order_relaxed);
+  record.round.store(activity.round.value(), std::memory_order_relaxed);
+  record.since_ns.store(clock_now().count(), std::memory_order_relaxed);
+  record.slot.store(spec.slots[progress.blocking].value(), std::memory_order_relaxed);
+  record.count.store(static_cast<std::uint32_t>(spec.slots.size()), std::memory_order_relaxed);
+  record.where.store(spec.where.value(), std::memory_order_relaxed);
+  record.match.store(static_cast<std::uint8_t>(spec.match), std::memory_order_relaxed);
+  record.compare.store(static_cast<std::uint8_t>(spec.compare), std::memory_order_relaxed);
+  record.site.store(site.file, site.line);
+  record.epoch.fetch_add(1, std::memory_order_seq_cst);
+
+  Result<Arrival> result = arrival;
+  if (spin_and_yield(spec, progress, arrival)) {
+    result = arrival;
+  } else {
+    result = sleep(spec, progress, activity, site);
+  }
+  record.epoch.fetch_add(1, std::memory_order_seq_cst);
+  return result;
+}
+
+std::string describe(const SleepingWait& wait, const Peers& peers) {
+  const char* sign = wait.spec.compare == Compare::equal ? "==" : wait.spec.compare == Compare::at_least ? ">=" : "!=";
+  std::string slots = peers.slots->describe(wait.slot);
+  if (wait.spec.slots.size() > 1) slots += fmt::format(" ({} slots in this wait)", wait.spec.slots.size());
+  return fmt::format("rank {} core {} in {} round {} waited {:.1f} s at {}:{} for {} in rank {}'s memory to be {} {:#x}, "
+                     "sees {:#x}",
+                     peers.rank, wait.core, wait.op.empty() ? "no operator" : wait.op, wait.round,
+                     std::chrono::duration<double>(wait.waited).count(), wait.site.file, wait.site.line, slots,
+                     wait.spec.where, sign, wait.spec.value, wait.seen);
+}
+
+}  // namespace shmoe::shmem

@@ -1,0 +1,64 @@
+#pragma once
+// How a core waits for flag words, and how whoever writes one wakes it.
+//
+//   slot, 32 B:   | word 0-7 | sequence 8-11 | sleepers 12-15 | unused |
+//
+// The bell (sequence, sleepers) lies beside the word it belongs to, so a signal wakes only those who sleep on that word.
+// A waiter climbs a ladder: spin, yield, sleep on the bell. Asleep, it asks its overseer a few times a second whether
+// there is still something to wait for.
+
+#include "shmem/fabric.hpp"
+#include "shmem/peers.hpp"
+
+namespace shmoe::shmem {
+
+/// Whether the futex of a bell is used by several processes.
+enum class Sharing : std::uint8_t { processes, threads };
+
+/// What a core is doing, for its wait record and for messages.
+struct Activity {
+  std::string op;
+  Round round;
+  Core core;
+};
+
+/// Order:   the word is stored before sleepers are woken; whoever sees it sees everything this thread wrote before.
+void store_and_ring(std::byte* slot, SignalOp op, std::uint64_t value, Sharing sharing);
+
+/// Order:   acquires the word.
+std::uint64_t load_slot(const Peers& peers, Rank owner, Slot slot);
+
+class Waiter {
+ public:
+  Waiter(const Peers& peers, WaitRecord& record, Sharing sharing)
+      : peers_(&peers), record_(&record), sharing_(sharing) {}
+
+  /// Match::all: each slot compared true at some moment of the wait, in ascending order.
+  /// Order:   acquires every word that satisfied it.
+  /// Errors:  what the overseer says; deadline.
+  Result<Arrival> wait(const WaitSpec& spec, const Activity& activity, SourceSite site);
+  /// One look at the words.
+  [[nodiscard]] std::optional<Arrival> test(const WaitSpec& spec) const;
+
+ private:
+  struct Progress {
+    std::size_t done = 0;        // all: slots seen true so far
+    std::size_t blocking = 0;    // index of a slot that is not satisfied
+    std::uint64_t seen = 0;
+  };
+
+  [[nodiscard]] std::byte* place(const WaitSpec& spec, std::size_t index) const;
+  bool satisfied(const WaitSpec& spec, Progress& progress, Arrival& arrival) const;
+  bool all(const WaitSpec& spec, Progress& progress, Arrival& arrival) const;
+  bool any(const WaitSpec& spec, Progress& progress, Arrival& arrival) const;
+  bool sum(const WaitSpec& spec, Progress& progress, Arrival& arrival) const;
+  bool spin_and_yield(const WaitSpec& spec, Progress& progress, Arrival& arrival) const;
+  Result<Arrival> sleep(const WaitSpec& spec, Progress& progress, const Activity& activity, SourceSite site);
+  bool sleep_once(const WaitSpec& spec, Progress& progress, Arrival& arrival, Time limit) const;
+
+  const Peers* peers_;
+  WaitRecord* record_;
+  Sharing sharing_;
+};
+
+}  // namespace shmoe::shmem

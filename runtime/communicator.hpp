@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -65,16 +66,23 @@ class Communicator {
 
   /// All members.
   /// Order:   everything any member did before is readable by every member afterwards.
-  /// Errors:  mismatch where members call different operators or have different heaps; as Context::wait.
-  Result<void> barrier();
+  /// Errors:  mismatch where members call different operators, have different heaps, or pass different `agreement`s;
+  ///          as Context::wait.
+  Result<void> barrier(std::int64_t agreement = 0);
 
-  /// Ends every wait of every member with `aborted`, naming this rank and the reason.
-  void abort(const Error& reason);
+  /// Of every wait from now on that brings no deadline of its own.
+  void set_wait_limit(shmem::Time limit) { peers_.wait_limit = limit; }
+
+  /// Ends every wait of every member with `aborted`, naming this rank and the reason. The communicator stays unusable.
+  /// `core`: the calling core; the host is core 0.
+  void abort(const Error& reason, Core core = Core{0});
+  /// The error every call returns since somebody aborted.
+  [[nodiscard]] std::optional<Error> aborted() const;
 
  private:
   [[nodiscard]] std::span<std::byte> local_bytes(Offset at, Bytes size) const;
-  void run_block(Launch& launch, std::int32_t block, std::int32_t physical_core, const Kernel& kernel);
-  [[nodiscard]] std::uint64_t sync_all_count() const;
+  void run_block(Launch& launch, std::int32_t block, std::int32_t physical_core, const Kernel& kernel,
+                 std::optional<Error>& failure);
 
   shmem::Peers peers_;
   std::vector<Rank> members_;

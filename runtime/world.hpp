@@ -10,11 +10,14 @@
 
 #include "runtime/communicator.hpp"
 #include "runtime/config.hpp"
+#include "runtime/log.hpp"
 
 namespace shmoe::runtime {
 
 /// Numbers a communicator; the members of one all use the same number, and no member uses it twice.
 using CommunicatorId = Strong<struct CommunicatorIdTag, std::int32_t>;
+
+struct Job;
 
 class World {
  public:
@@ -39,6 +42,11 @@ class World {
   ///          the members' lists differ.
   Result<Communicator*> communicator(CommunicatorId id, std::span<const Rank> members);
 
+  [[nodiscard]] const Log& log() const;
+
+  /// Ends every wait of every member of every communicator of this rank with `aborted`.
+  void abort(const Error& reason);
+
   /// Collective end, bounded by config.bootstrap_timeout. A World that is only destroyed does not wait for anybody.
   Result<void> finalize();
 
@@ -50,6 +58,7 @@ class World {
  private:
   struct State;
   explicit World(std::unique_ptr<State> state);
+  static Result<std::unique_ptr<World>> start(Job&& job);
   std::unique_ptr<State> state_;
 };
 

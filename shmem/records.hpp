@@ -97,6 +97,17 @@ static_assert(offsetof(LedgerEntry, site) == 32);
 
 inline constexpr std::uint64_t kControlHeaderBytes = 4096;
 
+/// The start of a `.ctl`. A reader that sees the version sees the rest.
+struct ControlHeader {
+  std::int32_t rank;
+  std::int32_t ranks;
+  std::int64_t pid;
+  std::uint64_t memory_bytes;
+  std::atomic<std::uint32_t> version;  // written last
+};
+static_assert(sizeof(ControlHeader) <= kControlHeaderBytes);
+static_assert(offsetof(ControlHeader, version) == 24);
+
 /// Where one communicator's block of a `.ctl` lies, relative to the first block.
 struct ControlMap {
   std::int32_t cores = 1;

@@ -1,0 +1,144 @@
+#include "runtime/communicator.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/zero_buffer_sync.hpp"
+#include "shmem/wait.hpp"
+
+namespace shmoe::runtime {
+namespace {
+
+/// The abort word: who gave up and why; never 0.
+constexpr std::uint64_t abort_word(Rank rank, Errc code) {
+  return static_cast<std::uint64_t>(rank.value()) << 8 | static_cast<std::uint64_t>(code);
+}
+constexpr Rank aborting_rank(std::uint64_t word) { return Rank{word >> 8}; }
+
+Error to_error(const std::exception& e) {
+  if (const auto* broken = dynamic_cast<const ContractViolation*>(&e)) {
+    return Error{.code = Errc::broken_contract, .context = broken->what()};
+  }
+  return Error{.code = Errc::aborted, .context = fmt::format("exception in a kernel: {}", e.what())};
+}
+
+}  // namespace
+
+Communicator::Communicator(Parts parts)
+    : peers_(std::move(parts.peers)),
+      members_(std::move(parts.members)),
+      profile_(parts.profile),
+      grid_(parts.grid),
+      heap_(peers_.map->heap.at, peers_.map->heap.size) {
+  // The wait asks the communicator first, then whoever was there before.
+  peers_.overseer = [this, inner = std::move(peers_.overseer)](const shmem::SleepingWait& wait) {
+    std::optional<Error> error = aborted();
+    if (!error && inner) error = inner(wait);
+    return error;
+  };
+  for (std::int32_t core = 0; core < grid_->cores(); ++core) {
+    fabrics_.push_back(parts.make_fabric(peers_, Core{core}));
+  }
+}
+
+Communicator::~Communicator() = default;
+
+Result<Offset> Communicator::allocate(Bytes size) {
+  Result<Offset> at = heap_.allocate(size);
+  if (!at) return std::move(at).error().within(fmt::format("rank {}: symmetric allocation", rank()));
+  if (peers_.commit) {
+    if (Result<void> pages = peers_.commit(*at, size); !pages) {
+      (void)heap_.free(*at);
+      return std::move(pages).error().within(fmt::format("rank {}: symmetric allocation of {} bytes", rank(), size));
+    }
+  }
+  return at;
+}
+
+Result<void> Communicator::free(Offset at) { return heap_.free(at); }
+
+std::span<std::byte> Communicator::local_bytes(Offset at, Bytes size) const {
+  const std::uint64_t block = map().size.value();
+  SHMOE_EXPECTS(size.value() <= block && at.value() <= block - size.value(),
+                "bytes [{:#x}, +{}) lie outside the block of {} bytes", at.value(), size, block);
+  return {peers_.mem[rank().index()] + at.value(), size.value()};
+}
+
+std::optional<Error> Communicator::aborted() const {
+  const Slot slot = slots().abort().at(0, Rank{0});
+  const std::uint64_t word = shmem::load_slot(peers_, rank(), slot);
+  if (word == 0) return std::nullopt;
+  const Rank origin = aborting_rank(word);
+  const auto* reason = reinterpret_cast<const char*>(peers_.mem[origin.index()] + map().abort_text().value());
+  return Error{.code = Errc::aborted,
+               .context = fmt::format("rank {} gave up: {}", world_rank(origin), reason),
+               .where = world_rank(origin)};
+}
+
+void Communicator::abort(const Error& reason, Core core) {
+  if (aborted()) return;
+  shmem::Fabric& fabric = *fabrics_[core.index()];
+  char text[shmem::kErrorTextBytes] = {};
+  to_string(reason).copy(text, sizeof text - 1);
+  fabric.put(rank(), map().abort_text(), std::as_bytes(std::span{text}), reason.site);
+  fabric.quiet(reason.site);
+  const Slot slot = slots().abort().at(0, Rank{0});
+  for (Rank member{0}; member.value() < ranks(); ++member) {
+    fabric.signal(member, slot, shmem::SignalOp::set, abort_word(rank(), reason.code), reason.site);
+  }
+}
+
+void Communicator::run_block(Launch& launch, std::int32_t block, std::int32_t physical_core, const Kernel& kernel,
+                             std::optional<Error>& failure) {
+  shmem::Fabric& fabric = *fabrics_[static_cast<std::size_t>(physical_core)];
+  CoreContext context(fabric, slots(), map(), profile_,
+                      {.rank = rank(), .ranks = ranks(), .core = Core{block}, .cores = launch.blocks}, launch);
+  fabric.actor({.kind = shmem::ActorEvent::Kind::enter, .op = launch.op, .round = Round{}}, SourceSite::here());
+  try {
+    kernel(context);
+  } catch (const Interrupted& interrupted) {
+    failure = interrupted.error();
+    // Whoever leaves alone would leave its peers waiting.
+    if (!interrupted.agreed() && failure->code != Errc::aborted) abort(*failure, Core{physical_core});
+  } catch (const std::exception& e) {
+    failure = to_error(e);
+    abort(*failure, Core{physical_core});
+  }
+  fabric.actor({.kind = shmem::ActorEvent::Kind::leave, .op = launch.op, .round = Round{}}, SourceSite::here());
+}
+
+Result<void> Communicator::launch(std::string_view op, std::int32_t blocks, const Kernel& kernel) {
+  SHMOE_EXPECTS(blocks >= 1 && blocks <= shmem::kMaxCores, "a launch of {} cores; 1 to {} are possible", blocks,
+                shmem::kMaxCores);
+  if (std::optional<Error> dead = aborted()) return *std::move(dead);
+  Launch state{.op = op,
+               .blocks = blocks,
+               .physical = cores(),
+               .sync_base = shmem::load_slot(peers_, rank(), slots().sync_all().at(0, Rank{0})),
+               .faults = std::vector<std::optional<Error>>(static_cast<std::size_t>(blocks))};
+  std::vector<std::optional<Error>> failures(static_cast<std::size_t>(blocks));
+  grid_->run([&](Core core) {
+    for (std::int32_t block = core.value(); block < blocks; block += cores()) {
+      run_block(state, block, core.value(), kernel, failures[static_cast<std::size_t>(block)]);
+    }
+  });
+  // The root cause before those that it only aborted.
+  const std::optional<Error>* worst = nullptr;
+  for (const std::optional<Error>& failure : failures) {
+    if (!failure) continue;
+    if (worst == nullptr || ((*worst)->code == Errc::aborted && failure->code != Errc::aborted)) worst = &failure;
+  }
+  if (worst == nullptr) return {};
+  return Error(**worst).within(op);
+}
+
+Result<void> Communicator::barrier(std::int64_t agreement) {
+  CallCard card("barrier");
+  card.with("heap history", static_cast<std::int64_t>(heap_history())).with("agreement", agreement);
+  return launch("barrier", [&](CoreContext& context) {
+    ZeroBufferSync sync(context);
+    sync.enter(card, std::nullopt);
+  });
+}
+
+}  // namespace shmoe::runtime

@@ -1,0 +1,55 @@
+#pragma once
+// The memory and the peers of a job, however its ranks run. World builds communicators on it.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/communicator.hpp"
+#include "runtime/config.hpp"
+#include "runtime/log.hpp"
+#include "shmem/records.hpp"
+
+namespace shmoe::runtime {
+
+/// How a rank's two objects are divided, the same on all ranks.
+struct JobShape {
+  std::int32_t ranks = 1;
+  std::int32_t communicators = 1;
+  shmem::BlockMap map;               // of every communicator
+  shmem::SlotPlan slots;
+  shmem::ControlMap control;
+
+  JobShape(const Config& config, std::int32_t ranks);
+  [[nodiscard]] Bytes memory() const { return map.size * static_cast<std::uint64_t>(communicators); }
+  [[nodiscard]] Bytes control_memory() const {
+    return Bytes{shmem::kControlHeaderBytes} + control.size() * static_cast<std::uint64_t>(communicators);
+  }
+};
+
+struct Job {
+  Config config;
+  JobShape shape;
+  Rank rank;
+  std::string description;
+  Log log;
+  std::vector<std::byte*> memory;        // of each rank, as mapped here
+  std::byte* control = nullptr;          // own
+  std::function<Result<void>(Offset, Bytes)> commit;                  // own memory; may be empty
+  std::function<std::optional<std::string>(Rank world_rank)> gone;
+  FabricMaker make_fabric;
+  bool oversubscribed = false;
+  std::shared_ptr<void> backing;         // keeps the mappings
+};
+
+/// Finds the other processes of the job and maps their memory.
+/// Order:   id cards -> own objects created -> all mapped -> names unlinked; each step everywhere or nowhere.
+/// Errors:  one clear error on every rank, within config.bootstrap_timeout.
+Result<Job> join_processes(const Config& config);
+
+/// The fabric a config asks for, over processes or threads.
+FabricMaker fabric_maker(const Config& config, bool threads);
+
+}  // namespace shmoe::runtime

@@ -1,0 +1,21 @@
+#pragma once
+// Looks after sleeping waits: is the rank that should write the slot still there? Says so when it is late.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "runtime/log.hpp"
+#include "shmem/peers.hpp"
+
+namespace shmoe::runtime {
+
+/// "pid 4711 is gone", or nothing while the member lives.
+using Gone = std::function<std::optional<std::string>(Rank member)>;
+
+/// Errors:  the overseer returns peer_lost, naming the member by its world rank.
+/// A living member that does not signal is no error: a line in the log every few seconds.
+shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> members, std::int32_t cores, Gone gone, Log log);
+
+}  // namespace shmoe::runtime

@@ -1,0 +1,211 @@
+#include "runtime/world.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "runtime/job.hpp"
+#include "runtime/overseer.hpp"
+#include "shmem/thread_memory.hpp"
+
+namespace shmoe::runtime {
+namespace {
+
+std::int64_t hash_of(std::span<const Rank> members) {
+  std::uint64_t hash = 14695981039346656037U;  // FNV-1a
+  for (const Rank member : members) hash = (hash ^ static_cast<std::uint64_t>(member.value())) * 1099511628211U;
+  return static_cast<std::int64_t>(hash);
+}
+
+/// The pages every barrier touches.
+shmem::Region meta_region(const shmem::BlockMap& map) { return {Offset{0}, map.error_text.end() - Offset{0}}; }
+
+}  // namespace
+
+struct World::State {
+  Job job;
+  Grid grid;
+  std::map<CommunicatorId, std::unique_ptr<Communicator>> communicators;
+
+  explicit State(Job joined) : job(std::move(joined)), grid(job.config.cores) {}
+
+  Result<void> check_members(CommunicatorId id, std::span<const Rank> members) const;
+  Result<Communicator*> add(CommunicatorId id, std::vector<Rank> members);
+  [[nodiscard]] shmem::Peers peers_of(CommunicatorId id, const std::vector<Rank>& members) const;
+};
+
+shmem::Peers World::State::peers_of(CommunicatorId id, const std::vector<Rank>& members) const {
+  const Bytes block = job.shape.map.size * id.index();
+  shmem::Peers peers;
+  peers.rank = Rank{std::find(members.begin(), members.end(), job.rank) - members.begin()};
+  for (const Rank member : members) peers.mem.push_back(job.memory[member.index()] + block.value());
+  peers.control = job.control + job.shape.control.size().value() * id.index();
+  peers.map = std::make_shared<shmem::BlockMap>(job.shape.map);
+  peers.slots = std::make_shared<shmem::SlotPlan>(job.shape.slots);
+  peers.control_map = job.shape.control;
+  if (job.commit) {
+    peers.commit = [commit = job.commit, block](Offset at, Bytes size) { return commit(at + block, size); };
+  }
+  if (job.config.wait_limit.count() > 0) peers.wait_limit = job.config.wait_limit;
+  peers.oversubscribed = job.oversubscribed;
+  peers.strict = job.config.strict;
+  peers.views = job.config.views;
+  Gone gone = [gone = job.gone, members](Rank member) { return gone(members[member.index()]); };
+  peers.overseer = make_overseer(peers, members, job.config.cores, std::move(gone), job.log);
+  return peers;
+}
+
+Result<void> World::State::check_members(CommunicatorId id, std::span<const Rank> members) const {
+  const auto invalid = [](std::string text) { return Error{.code = Errc::invalid_argument, .context = std::move(text)}; };
+  if (id.value() < 0 || id.value() >= job.config.communicators) {
+    return invalid(fmt::format("communicator {} of {}: raise SHMOE_COMMUNICATORS", id, job.config.communicators));
+  }
+  if (communicators.contains(id)) return invalid(fmt::format("communicator {} is in use on rank {}", id, job.rank));
+  std::set<Rank> seen;
+  for (const Rank member : members) {
+    if (member.value() < 0 || member.value() >= job.shape.ranks || !seen.insert(member).second) {
+      return invalid(fmt::format("communicator {}: rank {} is listed twice or is none of the {} ranks", id, member,
+                                 job.shape.ranks));
+    }
+  }
+  if (!seen.contains(job.rank)) {
+    return invalid(fmt::format("communicator {}: rank {} is no member; only members take part", id, job.rank));
+  }
+  return {};
+}
+
+Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> members) {
+  shmem::Peers peers = peers_of(id, members);
+  const std::int64_t agreement = hash_of(members);
+  if (peers.commit) {
+    const shmem::Region meta = meta_region(*peers.map);
+    if (Result<void> pages = peers.commit(meta.at, meta.size); !pages) return std::move(pages).error();
+  }
+  auto made = std::make_unique<Communicator>(Communicator::Parts{.peers = std::move(peers), .members = std::move(members),
+                                                                 .profile = job.config.profile, .grid = &grid,
+                                                                 .make_fabric = job.make_fabric});
+  Communicator* communicator = made.get();
+  communicators[id] = std::move(made);
+  if (Result<void> met = communicator->barrier(agreement); !met) {
+    communicator->abort(met.error());
+    return std::move(met).error().within(fmt::format("creating communicator {}", id));
+  }
+  return communicator;
+}
+
+World::World(std::unique_ptr<State> state) : state_(std::move(state)) {}
+World::~World() = default;
+
+Result<std::unique_ptr<World>> World::create(const Config& config) {
+  Result<Job> job = join_processes(config);
+  if (!job) return std::move(job).error();
+  return start(*std::move(job));
+}
+
+Result<std::unique_ptr<World>> World::start(Job&& job) {
+  std::vector<Rank> everyone;
+  for (Rank rank{0}; rank.value() < job.shape.ranks; ++rank) everyone.push_back(rank);
+  std::unique_ptr<World> world(new World(std::make_unique<State>(std::move(job))));
+  if (auto all = world->state_->add(CommunicatorId{0}, std::move(everyone)); !all) return std::move(all).error();
+  return world;
+}
+
+Rank World::rank() const { return state_->job.rank; }
+std::int32_t World::ranks() const { return state_->job.shape.ranks; }
+const Config& World::config() const { return state_->job.config; }
+const std::string& World::description() const { return state_->job.description; }
+const Log& World::log() const { return state_->job.log; }
+Communicator& World::all() { return *state_->communicators.at(CommunicatorId{0}); }
+
+Result<Communicator*> World::communicator(CommunicatorId id, std::span<const Rank> members) {
+  if (Result<void> valid = state_->check_members(id, members); !valid) return std::move(valid).error();
+  return state_->add(id, {members.begin(), members.end()});
+}
+
+Result<void> World::finalize() {
+  all().set_wait_limit(state_->job.config.bootstrap_timeout);
+  if (Result<void> met = all().barrier(); !met) return std::move(met).error().within("finalize");
+  return {};
+}
+
+void World::abort(const Error& reason) {
+  for (auto& [id, communicator] : state_->communicators) communicator->abort(reason);
+}
+
+namespace {
+
+/// What the threads of run_as_threads share.
+struct ThreadJob {
+  std::mutex mutex;
+  std::set<Rank> ended;
+  std::vector<Error> failures;
+
+  void end(Rank rank, const Result<void>& result) {
+    const std::lock_guard lock(mutex);
+    ended.insert(rank);
+    if (!result) failures.push_back(result.error());
+  }
+  std::optional<std::string> gone(Rank rank) {
+    const std::lock_guard lock(mutex);
+    if (!ended.contains(rank)) return std::nullopt;
+    return "its thread has ended";
+  }
+};
+
+Error root_cause(std::vector<Error>& failures) {
+  const auto consequence = [](const Error& e) { return e.code == Errc::aborted || e.code == Errc::peer_lost; };
+  const auto cause = std::find_if_not(failures.begin(), failures.end(), consequence);
+  return std::move(cause == failures.end() ? failures.front() : *cause);
+}
+
+}  // namespace
+
+Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
+                                   const std::function<Result<void>(World&)>& body) {
+  SHMOE_EXPECTS(ranks >= 1, "{} ranks", ranks);
+  const JobShape shape(config, ranks);
+  const auto count = static_cast<std::size_t>(ranks);
+  Result<shmem::ThreadMemory> memory = shmem::ThreadMemory::allocate(count, shape.memory());
+  if (!memory) return std::move(memory).error();
+  Result<shmem::ThreadMemory> control = shmem::ThreadMemory::allocate(count, shape.control_memory());
+  if (!control) return std::move(control).error();
+  std::vector<std::byte*> places;
+  for (std::size_t rank = 0; rank < count; ++rank) places.push_back(memory->at(rank));
+
+  ThreadJob shared;
+  const auto run_rank = [&](Rank rank) -> Result<void> {
+    Result<std::unique_ptr<World>> world = start(Job{
+        .config = config,
+        .shape = shape,
+        .rank = rank,
+        .description = fmt::format("rank {} of {}, ranks are threads", rank, ranks),
+        .log = Log::to_stderr(find_log_level(config.log_level).value_or(LogLevel::warn), rank),
+        .memory = places,
+        .control = control->at(rank.index()) + shmem::kControlHeaderBytes,
+        .commit = {},
+        .gone = [&shared](Rank peer) { return shared.gone(peer); },
+        .make_fabric = fabric_maker(config, true),
+        .oversubscribed = true,
+        .backing = {}});
+    if (!world) return std::move(world).error();
+    Result<void> result;
+    try {
+      result = body(**world);
+    } catch (const std::exception& e) {
+      result = Error{.code = Errc::broken_contract, .context = e.what(), .where = rank};
+    }
+    if (!result) (*world)->abort(result.error());
+    return result;
+  };
+  std::vector<std::thread> threads;
+  for (Rank rank{0}; rank.value() < ranks; ++rank) {
+    threads.emplace_back([&, rank] { shared.end(rank, run_rank(rank)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (shared.failures.empty()) return {};
+  return root_cause(shared.failures);
+}
+
+}  // namespace shmoe::runtime

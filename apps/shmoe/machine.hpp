@@ -12,17 +12,17 @@
 namespace shmoe::apps {
 
 struct Machine {
-  std::string kernel;      // name, release, architecture
+  std::string kernel;  // name, release, architecture
   std::string cpu_model;
   std::int32_t cpus_online = 0;
-  std::int32_t cpus_allowed = 0;         // by affinity
-  std::optional<double> cpus_by_quota;   // by cgroup; none: no quota
+  std::int32_t cpus_allowed = 0;        // by affinity
+  std::optional<double> cpus_by_quota;  // by cgroup; none: no quota
   Bytes memory{0};
   Bytes shm_total{0};
   Bytes shm_free{0};
   std::int64_t huge_pages_free = 0;
   std::int64_t huge_pages_total = 0;
-  std::string shm_huge_pages;            // policy of transparent huge pages for /dev/shm
+  std::string shm_huge_pages;  // policy of transparent huge pages for /dev/shm
 };
 
 /// What cannot be found out stays zero or empty.

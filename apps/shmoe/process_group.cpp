@@ -40,11 +40,15 @@ Result<void> allow_descriptors(std::int32_t ranks) {
   ::getrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_cur >= needed) return {};
   if (limit.rlim_max < needed) {
-    return Error{Errc::system, fmt::format("{} ranks need {} open files, but the hard limit is {}: raise it "
-                                           "(ulimit -Hn) or start fewer ranks", ranks, needed, limit.rlim_max), {}};
+    return Error{Errc::system,
+                 fmt::format("{} ranks need {} open files, but the hard limit is {}: raise it "
+                             "(ulimit -Hn) or start fewer ranks",
+                             ranks, needed, limit.rlim_max),
+                 {}};
   }
   limit.rlim_cur = limit.rlim_max;
-  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return Error{Errc::system, "cannot raise the limit of open files", {}, errno};
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return Error{Errc::system, "cannot raise the limit of open files", {}, errno};
   return {};
 }
 
@@ -228,7 +232,8 @@ void Group::on_deadline() {
     case Stage::patient: return terminate(SIGTERM);
     case Stage::terminating:
     case Stage::killing:
-      if (stage_ == Stage::terminating) say("{}: {} did not end when told to and were killed", plan_.name, names_of_alive());
+      if (stage_ == Stage::terminating)
+        say("{}: {} did not end when told to and were killed", plan_.name, names_of_alive());
       ::kill(-guardian_.pid, SIGKILL);
       set_stage(Stage::killing, plan_.grace);
   }

@@ -80,7 +80,8 @@ Result<Batch> parse_tabbed(std::string_view line, const RoutingRules& rules, con
   }
   const auto topk = static_cast<std::size_t>(rules.topk);
   if (batch.topk_ids.size() % topk != 0) {
-    return place.error(fmt::format("{} ids are no multiple of {} a token: give another --topk", batch.topk_ids.size(), topk));
+    return place.error(
+        fmt::format("{} ids are no multiple of {} a token: give another --topk", batch.topk_ids.size(), topk));
   }
   batch.tokens = static_cast<std::int64_t>(batch.topk_ids.size() / topk);
   return batch;
@@ -88,8 +89,8 @@ Result<Batch> parse_tabbed(std::string_view line, const RoutingRules& rules, con
 
 /// Appends the numbers of a list of equally long lists.
 template <class Number, class Check>
-Result<void> parse_matrix(const json& matrix, const char* name, std::size_t& columns, const Place& place, const Check& check,
-                          std::vector<Number>& numbers) {
+Result<void> parse_matrix(const json& matrix, const char* name, std::size_t& columns, const Place& place,
+                          const Check& check, std::vector<Number>& numbers) {
   if (!matrix.is_array()) return place.error(fmt::format("{} is no list of lists", name));
   for (const json& row : matrix) {
     if (!row.is_array() || row.empty()) return place.error(fmt::format("{} is no list of lists of numbers", name));
@@ -112,7 +113,8 @@ Result<Batch> parse_json(std::string_view line, const RoutingRules& rules, const
   auto columns = static_cast<std::size_t>(topk);
   Batch batch;
   const auto check_expert = [&](const json& value) -> Result<void> {
-    if (!value.is_number_integer()) return place.error(fmt::format("topk_ids has {}, which is no expert id", value.dump()));
+    if (!value.is_number_integer())
+      return place.error(fmt::format("topk_ids has {}, which is no expert id", value.dump()));
     return check_id(value.get<std::int64_t>(), -1, rules, place);
   };
   if (auto ids = parse_matrix(object["topk_ids"], "topk_ids", columns, place, check_expert, batch.topk_ids); !ids) {
@@ -145,7 +147,8 @@ Result<RoutingFile> read_routing(std::istream& in, const std::string& path, cons
     if (line.empty()) return place.error("empty; a batch without tokens is written {\"topk_ids\": []}");
     const bool is_json = line.front() == '{';
     if (!is_json && file.topk == 0) file.topk = rules.topk;
-    if (!is_json && file.topk != rules.topk) return place.error(fmt::format("top {} after lines of top {}", rules.topk, file.topk));
+    if (!is_json && file.topk != rules.topk)
+      return place.error(fmt::format("top {} after lines of top {}", rules.topk, file.topk));
     auto batch = is_json ? parse_json(line, rules, place, file.topk) : parse_tabbed(line, rules, place);
     if (!batch) return batch.error();
     file.batches.push_back(*std::move(batch));

@@ -17,7 +17,7 @@
 namespace shmoe::apps {
 
 struct RoutingRules {
-  std::int32_t topk = 6;      // of tab-separated lines, and of JSON where `topk_given`
+  std::int32_t topk = 6;  // of tab-separated lines, and of JSON where `topk_given`
   bool topk_given = false;
   std::int32_t experts = 64;  // ids lie below
 };

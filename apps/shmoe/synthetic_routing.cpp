@@ -11,9 +11,10 @@ namespace {
 
 // Per mille of the selections of OLMoE-1B-7B-0924, top 8 of 64, layer 7, domain "book"; hottest 4.0 times the mean.
 // Source: routing counts published with allenai/OLMoE (Apache-2.0), rounded.
-constexpr std::array<std::uint8_t, 64> kShares{
-    3,  5,  4,  53, 4,  13, 13, 4,  27, 21, 14, 8, 8,  2,  20, 2,  9,  3, 10, 17, 22, 11, 15, 26, 9,  12, 8,  4,  63, 11, 16, 10,
-    13, 5,  13, 3,  7,  9,  11, 7,  18, 24, 16, 4, 42, 10, 12, 3,  26, 11, 25, 23, 15, 10, 25, 62, 25, 22, 11, 2,  22, 16, 42, 19};
+constexpr std::array<std::uint8_t, 64> kShares{3,  5,  4,  53, 4,  13, 13, 4,  27, 21, 14, 8, 8,  2,  20, 2,
+                                               9,  3,  10, 17, 22, 11, 15, 26, 9,  12, 8,  4, 63, 11, 16, 10,
+                                               13, 5,  13, 3,  7,  9,  11, 7,  18, 24, 16, 4, 42, 10, 12, 3,
+                                               26, 11, 25, 23, 15, 10, 25, 62, 25, 22, 11, 2, 22, 16, 42, 19};
 
 /// The expert at `ticket` on the line of the remaining shares; its share is taken off the line.
 std::int64_t take(std::vector<std::uint32_t>& shares, std::uint64_t ticket) {
@@ -51,7 +52,7 @@ Batch draw_batch(const SyntheticWorld& world, std::int64_t step, Rank rank) {
   SHMOE_EXPECTS(world.topk >= 1 && world.topk <= world.experts, "top {} of {} experts", world.topk, world.experts);
   std::vector<std::uint32_t> shares;
   for (std::int32_t expert = 0; expert < world.experts; ++expert) shares.push_back(load_share(Expert{expert}));
-  Batch batch{world.tokens, {}, {}};
+  Batch batch{world.tokens, world.topk, {}, {}};
   for (std::int64_t token = 0; token < world.tokens; ++token) {
     const std::uint64_t key = random_at({world.seed, static_cast<std::uint64_t>(step),
                                          static_cast<std::uint64_t>(rank.value()), static_cast<std::uint64_t>(token)});

@@ -95,7 +95,7 @@ Result<void> attach_peers(Mappings& mappings, const JobShape& shape, Rank rank,
 bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const std::string& name) {
   card.agreements = {{"cores", fmt::to_string(config.cores)},
                      {"profile", std::string(name_of(config.profile.id))},
-                     {"heap", fmt::to_string(config.heap)},
+                     {"heap", fmt::format("{}", config.heap)},
                      {"buffsize", fmt::format("{} bytes", config.ipc_data), "SHMOE_BUFFSIZE"},
                      {"communicators", fmt::to_string(config.communicators)}};
   card.facts = {{kSegmentFact, name}};

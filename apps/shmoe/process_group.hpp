@@ -18,13 +18,13 @@ namespace shmoe::apps {
 struct GroupPlan {
   std::string name = "shmoe run";  // who speaks in the messages
   std::int32_t ranks = 1;
-  std::vector<std::string> command;                              // program and arguments
-  std::vector<std::pair<std::string, std::string>> environment;  // added to ours, beside SHMOE_RANK and the like
-  bool prefix = true;                                            // "[2] " before the lines of rank 2
-  bool report_exits = true;                                      // name a rank that exits non-zero; signals always are
-  std::chrono::milliseconds limit{0};                            // of the whole job; 0: none
-  std::chrono::milliseconds patience{3'000};                     // for survivors to end with an error of their own
-  std::chrono::milliseconds grace{5'000};                        // from SIGTERM to SIGKILL
+  std::vector<std::string> command = {};                              // program and arguments
+  std::vector<std::pair<std::string, std::string>> environment = {};  // added to ours, beside SHMOE_RANK and the like
+  bool prefix = true;                                                 // "[2] " before the lines of rank 2
+  bool report_exits = true;                   // name a rank that exits non-zero; signals always are
+  std::chrono::milliseconds limit{0};         // of the whole job; 0: none
+  std::chrono::milliseconds patience{3'000};  // for survivors to end with an error of their own
+  std::chrono::milliseconds grace{5'000};     // from SIGTERM to SIGKILL
 };
 
 inline constexpr int kExitTimeout = 124;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <memory>
 
 #include "apps/shmoe/command.hpp"
 #include "runtime/config.hpp"
@@ -37,9 +38,22 @@ std::string one_line(std::string text) {
   return text;
 }
 
-int refuse(const CLI::App& app, const CLI::ParseError& error) {
+/// In the list of commands only the first line of each description.
+class ShortCommands : public CLI::Formatter {
+ public:
+  std::string make_subcommand(const CLI::App* command) const override {
+    const std::string description = command->get_description();
+    return fmt::format("  {:<8}{}\n", command->get_name(), description.substr(0, description.find('\n')));
+  }
+};
+
+int refuse(const CLI::App& app, const Invocation& invocation, const CLI::ParseError& error) {
   if (is_silent_rank()) return 1;
   const auto chosen = app.get_subcommands();
+  if (chosen.empty() && invocation.words.size() > 1 && !invocation.words[1].starts_with("-")) {
+    say("shmoe: there is no command '{}'; see shmoe --help", invocation.words[1]);
+    return 1;
+  }
   const std::string command = chosen.empty() ? "shmoe" : "shmoe " + chosen.front()->get_name();
   say("{}: {}; see {} --help", command, one_line(error.what()), command);
   return 1;
@@ -54,7 +68,7 @@ int parse_and_run(CLI::App& app, Invocation& invocation) {
   } catch (const CLI::Success& asked) {
     return app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    return refuse(app, error);
+    return refuse(app, invocation, error);
   }
   return invocation.exit_code;
 }
@@ -63,12 +77,13 @@ int run_command_line(int argc, char** argv) {
   Invocation invocation{.words = {argv, argv + argc}, .after_dashes = {}};
   CLI::App app{kDescription, "shmoe"};
   app.set_version_flag("--version", kVersion, "version of shmoe");
+  app.formatter(std::make_shared<ShortCommands>());
   app.require_subcommand(1);
-  app.footer("\nSettings from the environment:\n" + runtime::settings_text());
   add_moe(app, invocation);
   add_run(app, invocation);
   add_info(app, invocation);
   add_clean(app, invocation);
+  app.footer("\nSettings from the environment:\n" + runtime::settings_text());
   return parse_and_run(app, invocation);
 }
 

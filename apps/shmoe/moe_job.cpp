@@ -74,8 +74,7 @@ Result<MoeReport> run_moe_job(runtime::World& world, const MoePlan& plan) {
   if (auto ready = agree(comm, "preparation", fault); !ready) return std::move(ready).error();
   auto records = Job{comm, plan, prepared->source, prepared->buffers}.run(prepared->record);
   if (!records) return std::move(records).error();
-  return MoeReport{.job = world.description(),
-                   .launcher = {},
+  return MoeReport{.launcher = {},
                    .routing = prepared->source.description(),
                    .profile = std::string{name_of(comm.profile().id)},
                    .cores = comm.cores(),

@@ -93,10 +93,11 @@ double MoeReport::imbalance() const {
 }
 
 std::string to_text(const MoeReport& report) {
-  std::string text =
-      fmt::format("{}\nrouting {}: {} experts, top {}; {} rows of hidden {}; {} steps after {} to warm up\n\n",
-                  report.job, report.routing, report.experts, report.topk, name_of(report.shape.dtype),
-                  report.shape.hidden, report.steps, report.warmup);
+  std::string text = fmt::format("{} ranks of {} {}, started by {}, profile {}\n", report.ranks.size(), report.cores,
+                                 report.cores == 1 ? "core" : "cores", report.launcher, report.profile);
+  text += fmt::format("routing {}: {} experts, top {}; {} rows of hidden {}; {} steps after {} to warm up\n\n",
+                      report.routing, report.experts, report.topk, name_of(report.shape.dtype), report.shape.hidden,
+                      report.steps, report.warmup);
   text += fmt::format("{:>4} {:>8} {:>8} {:>7} {:^79} {:^17}\n", "", "", "rows", "ranks/", "milliseconds, median/p99",
                       "GB/s");
   text += fmt::format("{:>4} {:>8} {:>8} {:>7}", "rank", "tokens", "received", "token");

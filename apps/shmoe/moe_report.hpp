@@ -38,7 +38,6 @@ class RankRecorder {
 };
 
 struct MoeReport {
-  std::string job;  // what started us, ranks, cores, profile
   std::string launcher;
   std::string routing;
   std::string profile;

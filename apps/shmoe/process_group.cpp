@@ -232,8 +232,7 @@ void Group::on_deadline() {
     case Stage::patient: return terminate(SIGTERM);
     case Stage::terminating:
     case Stage::killing:
-      if (stage_ == Stage::terminating)
-        say("{}: {} did not end when told to and were killed", plan_.name, names_of_alive());
+      if (stage_ == Stage::terminating) say("{}: {} did not end when told to; killed", plan_.name, names_of_alive());
       ::kill(-guardian_.pid, SIGKILL);
       set_stage(Stage::killing, plan_.grace);
   }

@@ -14,9 +14,9 @@
 namespace shmoe::apps {
 
 struct RoutingChoice {
-  std::vector<std::string> files;      // layers, used by turns; none: drawn
-  std::optional<std::int64_t> tokens;  // of a rank and step; files: at most so many of a line
-  std::optional<std::int32_t> topk;
+  std::vector<std::string> files;           // layers, used by turns; none: drawn
+  std::optional<std::int64_t> tokens = {};  // of a rank and step; files: at most so many of a line
+  std::optional<std::int32_t> topk = {};
   std::int32_t experts = 64;
   std::uint64_t seed = 1;
 };

@@ -12,7 +12,8 @@ from pathlib import Path
 import cli
 from cli import ROUTING, run
 
-SMALL = ("--hidden", 64, "--tokens", 16, "--steps", 2, "--warmup", 1)
+STEPS = ("--steps", 2, "--warmup", 1)
+SMALL = ("--hidden", 64, "--tokens", 16, *STEPS)
 needs_routing = unittest.skipUnless(ROUTING.is_dir(), "no recorded routing here")
 
 
@@ -43,7 +44,7 @@ class Exact(cli.Case):
     def test_dtypes_and_odd_rows(self):
         for dtype in ("bf16", "fp16", "fp32"):
             with self.subTest(dtype=dtype):
-                self.verified("--ranks", 3, "--dtype", dtype, *SMALL, "--hidden", 37)
+                self.verified("--ranks", 3, "--dtype", dtype, *STEPS, "--tokens", 16, "--hidden", 37)
 
     def test_several_cores(self):
         self.verified("--ranks", 3, "--cores", 3, *SMALL)
@@ -63,7 +64,7 @@ class Exact(cli.Case):
             text = self.verified("--ranks", 3, "--routing", file, "--experts", 4, "--hidden", 16, "--steps", 1)
         tokens = [line.split()[1] for line in text.splitlines() if line.split()[:1] in (["0"], ["1"], ["2"])]
         self.assertEqual(tokens, ["2", "0", "1"])
-        self.verified("--ranks", 2, *SMALL, "--tokens", 0)
+        self.verified("--ranks", 2, *STEPS, "--hidden", 64, "--tokens", 0)
 
     def test_under_run(self):
         done = run("run", "-n", 3, "--", cli.SHMOE, "moe", *SMALL)
@@ -133,7 +134,7 @@ class Refused(cli.Case):
                 self.assertNotEqual(done.returncode, 0)
 
     def test_a_heap_too_small_is_one_message(self):
-        done = run("moe", "--ranks", 3, *SMALL, env={**os.environ, "SHMOE_HEAP": "64KiB", "SHMOE_BUFFSIZE": "0"},)
+        done = run("moe", "--ranks", 3, *SMALL, env={**os.environ, "SHMOE_HEAP": "64KiB", "SHMOE_BUFFSIZE": "0"})
         if done.returncode != 0:
             self.assert_one_message(done, "memory")
         done = run("moe", "--ranks", 3, "--hidden", 65536, "--tokens", 16, "--steps", 1,

@@ -78,6 +78,9 @@ Result<void> World::State::check_members(CommunicatorId id, std::span<const Rank
 
 Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> members) {
   shmem::Peers peers = peers_of(id, members);
+  // Members whose lists do not fit together may wait at slots that nobody writes: the start is bounded.
+  const std::optional<shmem::Time> usual_limit = peers.wait_limit;
+  if (!peers.wait_limit) peers.wait_limit = job.config.bootstrap_timeout;
   const std::int64_t agreement = hash_of(members);
   if (peers.commit) {
     const shmem::Region meta = meta_region(*peers.map);
@@ -92,6 +95,7 @@ Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> mem
     communicator->abort(met.error());
     return std::move(met).error().within(fmt::format("creating communicator {}", id));
   }
+  communicator->set_wait_limit(usual_limit);
   return communicator;
 }
 
@@ -154,6 +158,13 @@ struct ThreadJob {
   }
 };
 
+FabricMaker decorated(FabricMaker make, const FabricDecorator& decorate, Rank rank) {
+  if (!decorate) return make;
+  return [make = std::move(make), &decorate, rank](const shmem::Peers& peers, Core core) {
+    return decorate(make(peers, core), rank, core);
+  };
+}
+
 Error root_cause(std::vector<Error>& failures) {
   const auto consequence = [](const Error& e) { return e.code == Errc::aborted || e.code == Errc::peer_lost; };
   const auto cause = std::find_if_not(failures.begin(), failures.end(), consequence);
@@ -163,7 +174,7 @@ Error root_cause(std::vector<Error>& failures) {
 }  // namespace
 
 Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
-                                   const std::function<Result<void>(World&)>& body) {
+                                   const std::function<Result<void>(World&)>& body, const FabricDecorator& decorate) {
   SHMOE_EXPECTS(ranks >= 1, "{} ranks", ranks);
   const JobShape shape(config, ranks);
   const auto count = static_cast<std::size_t>(ranks);
@@ -186,7 +197,7 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
         .control = control->at(rank.index()) + shmem::kControlHeaderBytes,
         .commit = {},
         .gone = [&shared](Rank peer) { return shared.gone(peer); },
-        .make_fabric = fabric_maker(config, true),
+        .make_fabric = decorated(fabric_maker(config, true), decorate, rank),
         .oversubscribed = true,
         .backing = {}});
     if (!world) return std::move(world).error();

@@ -11,6 +11,12 @@ namespace {
 using shmem::SignalOp;
 using shmem::Witness;
 
+/// Which of two errors every core and rank leaves with: a raised one before a mismatch, the lowest rank's before others.
+bool precedes(const Error& a, const Error& b) {
+  const auto key = [](const Error& e) { return std::pair{e.code == Errc::mismatch, e.where->value()}; };
+  return key(a) < key(b);
+}
+
 /// Lives in the magic slot of a core: its own memory, written by nobody else.
 struct CoreRounds {
   std::uint64_t magic;
@@ -86,6 +92,8 @@ Witness ZeroBufferSync::enter(const CallCard& card, const std::optional<Error>& 
     if (fault) throw Interrupted(*fault);
     return barrier(nullptr, site);
   }
+  SHMOE_EXPECTS(!fault || fault->code != Errc::ok, "a fault without a code at {}:{}: {}", site.file, site.line,
+                fault->context);
   const Handshake handshake{.card = &card, .fault = &fault};
   return barrier(&handshake, site);
 }
@@ -111,12 +119,11 @@ void ZeroBufferSync::publish(const Handshake& handshake, const BarrierWord& barr
   launch.faults[context_->core().index()].reset();
   if (context_->core() != Core{0}) return;
   const Rank me = context_->rank();
-  launch.faults[0] = *handshake.fault;
-  if (launch.faults[0]) launch.faults[0]->where = me;
   context_->put(me, context_->map().card(barrier.card_buffer), std::span<const CallCard>{handshake.card, 1}, site);
   if (!handshake.fault->has_value()) return;
   char text[shmem::kErrorTextBytes] = {};
   (*handshake.fault)->context.copy(text, sizeof text - 1);
+  launch.faults[0] = Error{.code = (*handshake.fault)->code, .context = text, .where = me, .site = site};
   context_->put(me, context_->map().error(barrier.card_buffer), std::span<const char>{text}, site);
 }
 
@@ -147,8 +154,9 @@ void ZeroBufferSync::wait_slice(const BarrierWord& barrier, const Handshake* han
                                                         .observed = observed}, site));
   if (handshake == nullptr) return;
   std::optional<Error>& verdict = context_->launch().faults[context_->core().index()];
-  for (std::size_t i = 0; i < peers.size() && !verdict; ++i) {
-    verdict = verdict_on(peers[i], observed[i], *handshake, barrier, arrived, site);
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    std::optional<Error> found = verdict_on(peers[i], observed[i], *handshake, barrier, arrived, site);
+    if (found && (!verdict || precedes(*found, *verdict))) verdict = std::move(found);
   }
 }
 
@@ -168,20 +176,20 @@ std::optional<Error> ZeroBufferSync::verdict_on(Rank peer, std::uint64_t observe
   return std::nullopt;
 }
 
-/// Every core reads the same cells, so every core leaves with the same error: a raised one before a mismatch, the
-/// lowest rank's before others.
+/// Every core reads the same cells, so every core leaves with the same error.
 void ZeroBufferSync::leave_on_fault() {
-  const auto key = [](const Error& e) { return std::pair{e.code == Errc::mismatch, e.where->value()}; };
   const std::optional<Error>* first = nullptr;
   for (const std::optional<Error>& fault : context_->launch().faults) {
-    if (fault && (first == nullptr || key(*fault) < key(**first))) first = &fault;
+    if (fault && (first == nullptr || precedes(*fault, **first))) first = &fault;
   }
   if (first != nullptr) throw Interrupted(**first, Interrupted::Agreed::yes);
 }
 
 std::uint64_t ZeroBufferSync::flag_word(Round round, std::uint32_t phase) const {
   if (context_->profile().flag_word == FlagWord::magic32_value32) return shmem::published_word(round.value(), phase);
-  return shmem::safe_word(round.value() << 16 | phase);
+  // No error is raised through a flag, so the round has 48 bits: with the shift of a barrier word it would wrap at 2^40.
+  SHMOE_EXPECTS(phase <= 0xFFFFU, "phase {} of a flag; 65535 is the largest", phase);
+  return round.value() << 16 | phase;
 }
 
 void ZeroBufferSync::set_flag(Rank dst, std::uint32_t event, std::uint32_t phase, SourceSite site) {

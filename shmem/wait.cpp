@@ -223,7 +223,11 @@ Result<Arrival> Waiter::sleep(const WaitSpec& spec, Progress& progress, const Ac
     }
     if (now >= next_tick) {
       if (peers_->overseer) {
-        if (std::optional<Error> verdict = peers_->overseer(self)) return *std::move(verdict);
+        if (std::optional<Error> verdict = peers_->overseer(self)) {
+          // Whoever ends right after its last signal is no loss: the word was there before the end.
+          if (satisfied(spec, progress, arrival)) return arrival;
+          return *std::move(verdict);
+        }
       }
       next_tick = now + kTick;
     }

@@ -1,7 +1,7 @@
 #include "tests/ops/ep_fixture.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <chrono>
 
 namespace shmoe::test {
 
@@ -255,6 +255,10 @@ runtime::Config config_for(const Setup& setup, Bytes heap) {
   runtime::Config config = runtime::Config::defaults();
   config.cores = setup.cores;
   config.views = setup.views;
+  config.weak_seed = setup.weak_seed;
+  config.ipc_data = Bytes{0};
+  config.communicators = 2;
+  config.wait_limit = std::chrono::seconds(60);
   config.profile = setup.profile;
   config.heap = heap;
   return config;

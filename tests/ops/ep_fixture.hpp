@@ -92,6 +92,7 @@ Result<Outcome> run_step(runtime::Communicator& comm, const EpCase& input, const
 struct Setup {
   std::int32_t cores = 1;
   bool views = true;
+  std::uint64_t weak_seed = 0;  // not 0: puts land late
   Profile profile = kSafe;
   std::int64_t steps = 1;  // step i runs case i % cases
   /// Runs on each rank before its first step.

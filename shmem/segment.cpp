@@ -69,23 +69,26 @@ struct Segment::State {
   ipc::shared_memory_object object;
   ipc::mapped_region region;
   bool linked = false;
+
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { unlink(); }  // also when another segment is assigned over this one
+  void unlink() {
+    if (std::exchange(linked, false)) ipc::shared_memory_object::remove(name.c_str());
+  }
 };
 
 Segment::Segment(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Segment::Segment(Segment&&) noexcept = default;
 Segment& Segment::operator=(Segment&&) noexcept = default;
 
-Segment::~Segment() {
-  if (state_ != nullptr) unlink();
-}
+Segment::~Segment() = default;
 
 std::byte* Segment::data() const { return static_cast<std::byte*>(state_->region.get_address()); }
 Bytes Segment::size() const { return Bytes{state_->region.get_size()}; }
 
-void Segment::unlink() {
-  if (!std::exchange(state_->linked, false)) return;
-  ipc::shared_memory_object::remove(state_->name.c_str());
-}
+void Segment::unlink() { state_->unlink(); }
 
 Result<Segment> Segment::create(const std::string& name, Bytes size, std::byte* at) {
   Segment segment(std::make_unique<State>());  // unlinks again on every early return

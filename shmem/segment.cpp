@@ -138,6 +138,10 @@ Result<Segment> Segment::attach(const std::string& name, Bytes size, Mode mode, 
 }
 
 Result<void> Segment::commit(Offset from, Bytes size) {
+  // fallocate would grow the object, and no peer could attach it any more.
+  SHMOE_EXPECTS(size <= this->size() && from.value() <= this->size().value() - size.value(),
+                "bytes [{:#x}, +{}) of segment {} with {} bytes", from.value(), size, state_->name, this->size());
+  if (size == Bytes{0}) return {};
   const int fd = state_->object.get_mapping_handle().handle;
   int rc = 0;
   do {

@@ -1,6 +1,7 @@
 #include "shmem/segment.hpp"
 
 #include <cerrno>
+#include <ctime>
 #include <filesystem>
 #include <optional>
 
@@ -160,11 +161,20 @@ Result<void> Segment::commit(Offset from, Bytes size) {
 
 namespace {
 
-/// Whether the object's owner is gone: then, and only then, its lock can be had.
-bool owner_is_dead(const std::filesystem::path& path) {
+// An object gets its size after its lock. One without a size for this long has lost its owner in between.
+constexpr std::time_t kCreationTime = 60;
+
+/// Removes the object if its owner is gone: then, and only then, its lock can be had. Whether it was gone.
+bool remove_if_dead(const std::filesystem::path& path, bool dry_run) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return false;
-  const bool dead = flock(fd, LOCK_EX | LOCK_NB) == 0;
+  struct stat info {};
+  // Not even tried while it is being created: the owner would find its own object locked.
+  const bool created = fstat(fd, &info) == 0 && (info.st_size > 0 || std::time(nullptr) - info.st_mtime > kCreationTime);
+  bool dead = created && flock(fd, LOCK_EX | LOCK_NB) == 0;
+  // Without a name of its own any more, the path may by now name the object of somebody alive.
+  dead = dead && fstat(fd, &info) == 0 && info.st_nlink > 0;
+  if (dead && !dry_run) ::unlink(path.c_str());
   close(fd);
   return dead;
 }
@@ -181,11 +191,10 @@ Result<CleanReport> clean_stale(bool dry_run) {
     if (lstat(entry.path().c_str(), &info) != 0) continue;
     if (info.st_uid != geteuid()) {
       report.foreign.push_back(name);
-    } else if (!owner_is_dead(entry.path())) {
-      report.live.push_back(name);
-    } else {
-      if (!dry_run) ::unlink(entry.path().c_str());
+    } else if (remove_if_dead(entry.path(), dry_run)) {
       report.removed.push_back(name);
+    } else {
+      report.live.push_back(name);
     }
   }
   if (failure) {

@@ -66,7 +66,7 @@ class Segment {
 /// What is in /dev/shm under our prefix.
 struct CleanReport {
   std::vector<std::string> removed;  // this user's, the owner is dead
-  std::vector<std::string> live;
+  std::vector<std::string> live;     // in use, or just being created
   std::vector<std::string> foreign;  // another user's
 };
 

@@ -21,7 +21,7 @@ template <class Check>
 void over_bodies(const Options& base, Check check) {
   for (const Body body : kBodies) {
     for (const bool views : {true, false}) {
-      INFO(name_of(body) + (views ? ", views" : ", no views"));
+      INFO(name_of(body), std::string(views ? ", views" : ", no views"));
       Options options = base;
       options.views = views;
       Job job(body, options);
@@ -88,7 +88,7 @@ TEST_CASE("data: a put writes its bytes and none beside, at any size and offset,
 TEST_CASE("data: views show and take a peer's memory, or none is offered and put and get serve") {
   for (const Body body : kBodies) {
     for (const bool views : {true, false}) {
-      INFO(name_of(body) + (views ? ", views" : ", no views"));
+      INFO(name_of(body), std::string(views ? ", views" : ", no views"));
       Job job(body, {.views = views});
       const auto data = pattern(34, 5);
       for (const std::int32_t dst : {0, 1}) {

@@ -15,7 +15,11 @@ shmem::Witness CoreContext::sync_all(SourceSite site) {
   signal(rank(), slot, shmem::SignalOp::add, 1, site);
   ++generation_;
   const std::uint64_t everyone = launch_->sync_base + generation_ * static_cast<std::uint64_t>(launch_->blocks);
-  return consume_token(wait(slot, Compare::at_least, everyone, site));
+  std::optional<shmem::Time> deadline;
+  if (launch_->sync_limit) deadline = fabric().now() + *launch_->sync_limit;
+  return consume_token(wait(
+      {.where = rank(), .slots = {&slot, 1}, .compare = Compare::at_least, .value = everyone, .deadline = deadline},
+      site));
 }
 
 }  // namespace shmoe::runtime

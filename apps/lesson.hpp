@@ -86,10 +86,14 @@ inline int run(int argc, char** argv, const Plan& plan, const Body& body, const 
     if (!world) return fail(to_string(world.error()), 1);
     const std::int32_t ranks = (*world)->ranks();
     if (ranks < plan.ranks || (ranks > plan.ranks && !plan.more_ranks)) {
-      if ((*world)->rank() != Rank{0}) return 1;  // one line is enough
-      return fail(fmt::format("this lesson runs on {} ranks{}, not on {}", plan.ranks,
-                              plan.more_ranks ? " or more" : "", ranks),
-                  1);
+      if ((*world)->rank() == Rank{0}) {  // one line is enough
+        fail(fmt::format("this lesson runs on {} ranks{}, not on {}", plan.ranks, plan.more_ranks ? " or more" : "",
+                         ranks),
+             1);
+      }
+      // A launcher may end the others as soon as one has left: not before the line is written.
+      static_cast<void>((*world)->finalize());
+      return 1;
     }
     who += fmt::format(": rank {}", (*world)->rank());
     const Result<void> result = detail::run_in(**world, options, body);

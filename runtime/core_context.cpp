@@ -8,7 +8,8 @@ namespace shmoe::runtime {
 shmem::Witness CoreContext::sync_all(SourceSite site) {
   SHMOE_EXPECTS(launch_->blocks <= launch_->physical,
                 "SyncAll at {}:{} in a launch of {} cores on a grid of {}: later batches could never arrive; launch at "
-                "most {} cores", site.file, site.line, launch_->blocks, launch_->physical, launch_->physical);
+                "most {} cores",
+                site.file, site.line, launch_->blocks, launch_->physical, launch_->physical);
   quiet(site);
   const Slot slot = slots().sync_all().at(0, Rank{0});
   signal(rank(), slot, shmem::SignalOp::add, 1, site);

@@ -13,9 +13,9 @@ namespace shmoe::runtime {
 /// What the cores of one launch share. Cells are per core, so that nothing needs a lock; a SyncAll orders them.
 struct Launch {
   std::string_view op;
-  std::int32_t blocks = 1;    // logical cores of this launch
-  std::int32_t physical = 1;  // cores that run at the same time
-  std::uint64_t sync_base = 0;  // value of the sync-all slot before the launch
+  std::int32_t blocks = 1;                   // logical cores of this launch
+  std::int32_t physical = 1;                 // cores that run at the same time
+  std::uint64_t sync_base = 0;               // value of the sync-all slot before the launch
   std::vector<std::optional<Error>> faults;  // one a block
 };
 

@@ -39,7 +39,8 @@ double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / static_cas
 
 /// MAP_FIXED replaces our own reservation only: `at` comes from an AddressWindow.
 ipc::mapped_region map(const ipc::shared_memory_object& object, ipc::mode_t mode, std::uint64_t size, std::byte* at) {
-  const ipc::map_options_t options = at == nullptr ? MAP_SHARED | MAP_NORESERVE : MAP_SHARED | MAP_NORESERVE | MAP_FIXED;
+  const ipc::map_options_t options =
+      at == nullptr ? MAP_SHARED | MAP_NORESERVE : MAP_SHARED | MAP_NORESERVE | MAP_FIXED;
   return ipc::mapped_region(object, mode, 0, size, at, options);
 }
 
@@ -50,15 +51,16 @@ Result<AddressWindow> AddressWindow::reserve(std::size_t count, Bytes size) {
   const std::uint64_t length = stride * count + kPageGranule;
   void* place = mmap(nullptr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) {
-    return from_errno(fmt::format("reserving {} x {:.0f} MiB of addresses: raise `ulimit -v`, or lower SHMOE_HEAP and "
-                                  "SHMOE_BUFFSIZE", count, mib(stride)));
+    return from_errno(
+        fmt::format("reserving {} x {:.0f} MiB of addresses: raise `ulimit -v`, or lower SHMOE_HEAP and "
+                    "SHMOE_BUFFSIZE",
+                    count, mib(stride)));
   }
   return AddressWindow(static_cast<std::byte*>(place), length, stride);
 }
 
 AddressWindow::AddressWindow(AddressWindow&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)), length_(other.length_), stride_(other.stride_) {
-}
+    : base_(std::exchange(other.base_, nullptr)), length_(other.length_), stride_(other.stride_) {}
 
 AddressWindow::~AddressWindow() {
   if (base_ != nullptr) munmap(base_, length_);
@@ -119,12 +121,16 @@ Result<Segment> Segment::attach(const std::string& name, Bytes size, Mode mode, 
       return from_errno(fmt::format("looking at segment {}", name));
     }
     if (info.st_uid != geteuid() || (info.st_mode & 0777) != 0600) {
-      return Error{.code = Errc::permission, .context = fmt::format("segment {} belongs to user {} with mode {:o}; "
-                   "expected user {} and 600", name, info.st_uid, info.st_mode & 0777, geteuid())};
+      return Error{.code = Errc::permission,
+                   .context = fmt::format("segment {} belongs to user {} with mode {:o}; "
+                                          "expected user {} and 600",
+                                          name, info.st_uid, info.st_mode & 0777, geteuid())};
     }
     if (static_cast<std::uint64_t>(info.st_size) != size.value()) {
-      return Error{.code = Errc::mismatch, .context = fmt::format("segment {} has {} bytes, expected {}: every rank must "
-                   "run the same build with the same settings", name, info.st_size, size)};
+      return Error{.code = Errc::mismatch,
+                   .context = fmt::format("segment {} has {} bytes, expected {}: every rank must "
+                                          "run the same build with the same settings",
+                                          name, info.st_size, size)};
     }
     state->region = map(state->object, access, size.value(), at);
     ipc::shared_memory_object().swap(state->object);  // the mapping stays; 2 x R descriptors would not
@@ -141,14 +147,16 @@ Result<void> Segment::commit(Offset from, Bytes size) {
     rc = fallocate(fd, 0, static_cast<off_t>(from.value()), static_cast<off_t>(size.value()));
   } while (rc != 0 && errno == EINTR);
   if (rc == 0) return {};
-  if (errno != ENOSPC && errno != ENOMEM) return from_errno(fmt::format("committing {} bytes of {}", size, state_->name));
+  if (errno != ENOSPC && errno != ENOMEM)
+    return from_errno(fmt::format("committing {} bytes of {}", size, state_->name));
   struct statvfs fs {};
   statvfs(kShmFolder, &fs);
   const std::uint64_t available = static_cast<std::uint64_t>(fs.f_bavail) * fs.f_frsize;
-  return Error{.code = Errc::out_of_memory,
-               .context = fmt::format("{} is full: {:.1f} MiB asked for, {:.1f} MiB free; in a container start it with a "
-                                      "larger --shm-size, elsewhere remount {} with a larger size, or run `shmoe clean`",
-                                      kShmFolder, mib(size.value()), mib(available), kShmFolder)};
+  return Error{
+      .code = Errc::out_of_memory,
+      .context = fmt::format("{} is full: {:.1f} MiB asked for, {:.1f} MiB free; in a container start it with a "
+                             "larger --shm-size, elsewhere remount {} with a larger size, or run `shmoe clean`",
+                             kShmFolder, mib(size.value()), mib(available), kShmFolder)};
 }
 
 namespace {
@@ -182,8 +190,8 @@ Result<CleanReport> clean_stale(bool dry_run) {
     }
   }
   if (failure) {
-    return Error{.code = Errc::system, .context = fmt::format("reading {}", kShmFolder), .where = {},
-                 .sys = failure.value()};
+    return Error{
+        .code = Errc::system, .context = fmt::format("reading {}", kShmFolder), .where = {}, .sys = failure.value()};
   }
   return report;
 }

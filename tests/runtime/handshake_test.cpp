@@ -191,7 +191,8 @@ TEST_CASE("in the published protocol a fault stays where it is, and the peers en
       return world.all().launch("dispatch", [&](CoreContext& context) {
         ZeroBufferSync sync(context);
         const bool faulty = context.rank() == Rank{1};
-        sync.enter(CallCard("dispatch"), faulty ? std::optional(fault(Errc::invalid_argument, "no tokens")) : std::nullopt);
+        sync.enter(CallCard("dispatch"),
+                   faulty ? std::optional(fault(Errc::invalid_argument, "no tokens")) : std::nullopt);
       });
     });
     CHECK(text_of(outcomes[1]) == "invalid argument: dispatch: no tokens");

@@ -42,8 +42,8 @@ class DelayedFabric final : public PassingFabric {
     const bool held = me_.value() >= 1 && me_.value() <= delay_->ranks_held;
     if (held && spec.slots.front() == slot(delay_->awaited) && spec.value == delay_->awaited.value) {
       const Slot other = slot(delay_->arrived);
-      const shmem::WaitSpec arrived{.where = me_, .slots = {&other, 1}, .compare = Compare::equal,
-                                    .value = delay_->arrived.value};
+      const shmem::WaitSpec arrived{
+          .where = me_, .slots = {&other, 1}, .compare = Compare::equal, .value = delay_->arrived.value};
       while (!next().test(arrived, site)) std::this_thread::yield();
     }
     Result<shmem::Arrival> result = next().wait(spec, site);
@@ -53,15 +53,22 @@ class DelayedFabric final : public PassingFabric {
 
  private:
   /// Barrier slots are the first family: [buffer][source].
-  [[nodiscard]] Slot slot(const Word& word) const { return Slot{word.buffer * static_cast<std::uint64_t>(delay_->ranks)}; }
+  [[nodiscard]] Slot slot(const Word& word) const {
+    return Slot{word.buffer * static_cast<std::uint64_t>(delay_->ranks)};
+  }
 
   void look(const shmem::WaitSpec& spec, SourceSite site) {
     for (const Slot one : spec.slots) {
       std::uint64_t seen = 0;
-      (void)next().test({.where = spec.where, .slots = {&one, 1}, .compare = Compare::not_equal,
-                         .value = ~std::uint64_t{0}, .observed = {&seen, 1}}, site);
+      (void)next().test({.where = spec.where,
+                         .slots = {&one, 1},
+                         .compare = Compare::not_equal,
+                         .value = ~std::uint64_t{0},
+                         .observed = {&seen, 1}},
+                        site);
       if (seen == spec.value) continue;
-      *stuck_ = {.expected = spec.value, .seen = seen,
+      *stuck_ = {.expected = spec.value,
+                 .seen = seen,
                  .source = Rank{one.value() % static_cast<std::uint32_t>(delay_->ranks)}};
       return;
     }

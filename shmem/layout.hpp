@@ -117,12 +117,16 @@ struct Layout {
     map.magic = {map.user_data.end(), Bytes{kMagicStride * kMaxCores}};
     map.barrier = {map.magic.end(), Bytes{2 * kSlotStride * ranks}};
     map.flags = {map.barrier.end(), Bytes{2 * kSlotStride * ranks * slots}};
-    map.sync_all = {Offset{round_up(map.flags.end().value(), 64)}, Bytes{64}};
+    map.low_latency = {Offset{0}, low_latency_bytes(shape)};
+    // What is ours stays clear of the published overlay, whose dispatch flags may lie beyond the flag buffers.
+    const Offset published_end =
+        P.low_latency_overlays && map.flags.end() < map.low_latency.end() ? map.low_latency.end() : map.flags.end();
+    map.sync_all = {Offset{round_up(published_end.value(), 64)}, Bytes{64}};
     map.abort = {map.sync_all.end(), Bytes{64 + kErrorTextBytes}};
     map.cards = {map.abort.end(), Bytes{2 * kCardBytes}};
     map.error_text = {map.cards.end(), Bytes{2 * kErrorTextBytes}};
     const Offset own{round_up(map.error_text.end().value(), 64)};
-    map.low_latency = {P.low_latency_overlays ? Offset{0} : own, low_latency_bytes(shape)};
+    if (!P.low_latency_overlays) map.low_latency.at = own;
     const Offset meta_end = P.low_latency_overlays ? own : map.low_latency.end();
     map.ipc_flags = {Offset{round_up(meta_end.value(), kPageGranule)}, Bytes{2 * kMiB}};
     map.ipc_data = {map.ipc_flags.end(), Bytes{round_up(shape.ipc_data.value(), kPageGranule)}};

@@ -8,6 +8,7 @@
 //
 // Readers never tear: a wait record is a sequence lock, a ledger entry has one writer.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,7 @@ struct alignas(8) RecordText {
 
   void store(const char* text, std::uint32_t number) {
     char buffer[32] = {};
-    std::strncpy(buffer, text, 27);
+    std::memcpy(buffer, text, std::min<std::size_t>(std::strlen(text), 27));
     std::memcpy(buffer + 28, &number, sizeof number);
     for (std::size_t i = 0; i < 4; ++i) {
       std::uint64_t word = 0;

@@ -1,6 +1,7 @@
 #include "shmem/segment.hpp"
 
 #include <cerrno>
+#include <ctime>
 #include <filesystem>
 #include <optional>
 
@@ -86,23 +87,26 @@ struct Segment::State {
   ipc::shared_memory_object object;
   ipc::mapped_region region;
   bool linked = false;
+
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { unlink(); }  // also when another segment is assigned over this one
+  void unlink() {
+    if (std::exchange(linked, false)) ipc::shared_memory_object::remove(name.c_str());
+  }
 };
 
 Segment::Segment(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Segment::Segment(Segment&&) noexcept = default;
 Segment& Segment::operator=(Segment&&) noexcept = default;
 
-Segment::~Segment() {
-  if (state_ != nullptr) unlink();
-}
+Segment::~Segment() = default;
 
 std::byte* Segment::data() const { return static_cast<std::byte*>(state_->region.get_address()); }
 Bytes Segment::size() const { return Bytes{state_->region.get_size()}; }
 
-void Segment::unlink() {
-  if (!std::exchange(state_->linked, false)) return;
-  ipc::shared_memory_object::remove(state_->name.c_str());
-}
+void Segment::unlink() { state_->unlink(); }
 
 Result<Segment> Segment::create(const std::string& name, Bytes size, std::byte* at) {
   Segment segment(std::make_unique<State>());  // unlinks again on every early return
@@ -157,6 +161,10 @@ Result<Segment> Segment::attach(const std::string& name, Bytes size, Mode mode, 
 }
 
 Result<void> Segment::commit(Offset from, Bytes size) {
+  // fallocate would grow the object, and no peer could attach it any more.
+  SHMOE_EXPECTS(size <= this->size() && from.value() <= this->size().value() - size.value(),
+                "bytes [{:#x}, +{}) of segment {} with {} bytes", from.value(), size, state_->name, this->size());
+  if (size == Bytes{0}) return {};
   const int fd = state_->object.get_mapping_handle().handle;
   int rc = 0;
   do {
@@ -177,13 +185,20 @@ Result<void> Segment::commit(Offset from, Bytes size) {
 
 namespace {
 
-/// Whether the object's owner is gone: then, and only then, its lock can be had. Removes it under the lock, so that
-/// whoever is just creating it sees that it is gone.
-bool owner_is_dead(const std::filesystem::path& path, bool remove) {
+// An object gets its size after its lock. One without a size for this long has lost its owner in between.
+constexpr std::time_t kCreationTime = 60;
+
+/// Removes the object if its owner is gone: then, and only then, its lock can be had. Whether it was gone.
+bool remove_if_dead(const std::filesystem::path& path, bool dry_run) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return false;
-  const bool dead = flock(fd, LOCK_EX | LOCK_NB) == 0;
-  if (dead && remove) ::unlink(path.c_str());
+  struct stat info {};
+  // Not even tried while it is being created: the owner would find its own object locked.
+  const bool created = fstat(fd, &info) == 0 && (info.st_size > 0 || std::time(nullptr) - info.st_mtime > kCreationTime);
+  bool dead = created && flock(fd, LOCK_EX | LOCK_NB) == 0;
+  // Without a name of its own any more, the path may by now name the object of somebody alive.
+  dead = dead && fstat(fd, &info) == 0 && info.st_nlink > 0;
+  if (dead && !dry_run) ::unlink(path.c_str());
   close(fd);
   return dead;
 }
@@ -200,10 +215,10 @@ Result<CleanReport> clean_stale(bool dry_run) {
     if (lstat(entry.path().c_str(), &info) != 0) continue;
     if (info.st_uid != geteuid()) {
       report.foreign.push_back(name);
-    } else if (!owner_is_dead(entry.path(), !dry_run)) {
-      report.live.push_back(name);
-    } else {
+    } else if (remove_if_dead(entry.path(), dry_run)) {
       report.removed.push_back(name);
+    } else {
+      report.live.push_back(name);
     }
   }
   if (failure) {

@@ -209,7 +209,7 @@ bool Waiter::sleep_once(const WaitSpec& spec, Progress& progress, Arrival& arriv
 Result<Arrival> Waiter::sleep(const WaitSpec& spec, Progress& progress, const Activity& activity, SourceSite site) {
   const Time start = clock_now();
   std::optional<Time> deadline = spec.deadline;
-  if (!deadline && peers_->wait_limit) deadline = start + *peers_->wait_limit;
+  if (!deadline && peers_->wait_limit && *peers_->wait_limit < Time::max() - start) deadline = start + *peers_->wait_limit;
   Time next_tick = start + kTick;
   Arrival arrival;
   while (true) {

@@ -28,7 +28,9 @@ std::optional<std::array<std::uint8_t, 4>> octets_of(std::string_view text) {
 
 Error bad_address(std::string_view text, std::string_view source, std::string_view why) {
   return Error{Errc::invalid_argument,
-               fmt::format("{} is {}, {}: give a.b.c.d:port, for example 127.0.0.1:10067", source, quoted(text), why), {}, 0};
+               fmt::format("{} is {}, {}: give a.b.c.d:port, for example 127.0.0.1:10067", source, quoted(text), why),
+               {},
+               0};
 }
 
 struct Given {
@@ -49,7 +51,8 @@ Result<Endpoint> at_address(EndpointKind kind, const Address& address, std::stri
     return Error{Errc::invalid_argument,
                  fmt::format("{} is {}, which other hosts can reach: set the same SHMOE_SECRET on every rank", source,
                              address.text()),
-                 {}, 0};
+                 {},
+                 0};
   }
   const Secret secret = launch.secret ? hashed_secret(*launch.secret) : Secret{};
   return Endpoint{kind, std::move(source), address, secret, {}};
@@ -67,7 +70,8 @@ Result<Address> parse_address(std::string_view text, std::string_view source) {
   if (colon == std::string_view::npos) return bad_address(text, source, "which has no port");
   const auto octets = octets_of(text.substr(0, colon));
   if (!octets) return bad_address(text, source, "which does not start with four numbers from 0 to 255");
-  if ((*octets)[0] == 0 || (*octets)[0] >= 224) return bad_address(text, source, "which is not the address of one host");
+  if ((*octets)[0] == 0 || (*octets)[0] >= 224)
+    return bad_address(text, source, "which is not the address of one host");
   const auto port = plain_number(text.substr(colon + 1), 65535);
   if (!port || *port == 0) return bad_address(text, source, "which does not end with a port from 1 to 65535");
   return Address{*octets, static_cast<std::uint16_t>(*port)};

@@ -33,7 +33,8 @@ Result<Place> place_in(const Environment& environment, std::string_view rank_nam
   const auto rank = number_in(environment, rank_name, 0);
   if (!rank) return rank.error();
   if (*rank >= *size) {
-    return invalid(fmt::format("{} is {} but {} is {}: ranks go from 0 to size - 1", rank_name, *rank, size_name, *size));
+    return invalid(
+        fmt::format("{} is {} but {} is {}: ranks go from 0 to size - 1", rank_name, *rank, size_name, *size));
   }
   return Place{Rank{*rank}, *size};
 }
@@ -54,7 +55,8 @@ std::optional<std::string> first_set(const Environment& environment, std::initia
 
 Result<Launch> from_explicit(const Environment& environment) {
   if (!environment("SHMOE_SIZE")) return invalid("SHMOE_RANK is set but SHMOE_SIZE is not: set both");
-  auto launch = from_variables(environment, environment("SHMOE_LAUNCHER").value_or("explicit"), "SHMOE_RANK", "SHMOE_SIZE");
+  auto launch =
+      from_variables(environment, environment("SHMOE_LAUNCHER").value_or("explicit"), "SHMOE_RANK", "SHMOE_SIZE");
   if (!launch) return launch;
   launch->job_id = launch->size == 1 ? fmt::format("pid-{}", ::getpid()) : "unnamed";
   return launch;
@@ -125,8 +127,8 @@ Result<void> check_stated_size(const Environment& environment, const Launch& lau
   if (launch.launcher == "none") {
     return invalid(fmt::format("SHMOE_SIZE is {} but SHMOE_RANK is not set: set both", *stated));
   }
-  return invalid(fmt::format("SHMOE_SIZE is {} but {} started {} ranks ({}): unset SHMOE_SIZE", *stated, launch.launcher,
-                             launch.size, launch.found_by));
+  return invalid(fmt::format("SHMOE_SIZE is {} but {} started {} ranks ({}): unset SHMOE_SIZE", *stated,
+                             launch.launcher, launch.size, launch.found_by));
 }
 
 Result<void> name_job(const Environment& environment, Launch& launch) {

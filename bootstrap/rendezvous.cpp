@@ -9,17 +9,17 @@
 
 #include <unistd.h>
 
-#include "bootstrap/detail/wire.hpp"
 #include "bootstrap/rendezvous_file.hpp"
 #include "bootstrap/text.hpp"
+#include "bootstrap/wire.hpp"
 
 namespace shmoe::bootstrap {
 namespace {
 
 constexpr std::uint32_t kCardVersion = 1;
 
-detail::Blob packed(const IdCard& card) {
-  detail::Packer out;
+Blob packed(const IdCard& card) {
+  Packer out;
   out.u32(kCardVersion);
   out.u64(static_cast<std::uint64_t>(card.pid));
   out.u64(card.start_time);
@@ -40,7 +40,7 @@ detail::Blob packed(const IdCard& card) {
 }
 
 std::optional<IdCard> unpacked(std::span<const std::byte> bytes) {
-  detail::Unpacker in(bytes);
+  Unpacker in(bytes);
   if (in.u32() != kCardVersion) return std::nullopt;
   const auto pid = in.u64();
   const auto start_time = in.u64();
@@ -70,26 +70,28 @@ std::optional<IdCard> unpacked(std::span<const std::byte> bytes) {
 std::string setting_of(const Agreement& item) {
   if (!item.setting.empty()) return item.setting;
   std::string name = "SHMOE_" + item.name;
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
-    return std::isalnum(c) ? static_cast<char>(std::toupper(c)) : '_';
-  });
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return std::isalnum(c) ? static_cast<char>(std::toupper(c)) : '_'; });
   return name;
 }
 
 const Agreement* find(const IdCard& card, std::string_view name) {
-  const auto at = std::find_if(card.agreements.begin(), card.agreements.end(), [&](const auto& item) { return item.name == name; });
+  const auto at =
+      std::find_if(card.agreements.begin(), card.agreements.end(), [&](const auto& item) { return item.name == name; });
   return at == card.agreements.end() ? nullptr : &*at;
 }
 
 std::string says(std::size_t rank, const std::string& name, const Agreement* item) {
-  return item != nullptr ? fmt::format("rank {} has {} {}", rank, name, item->value) : fmt::format("rank {} does not state {}", rank, name);
+  return item != nullptr ? fmt::format("rank {} has {} {}", rank, name, item->value)
+                         : fmt::format("rank {} does not state {}", rank, name);
 }
 
 Error disagreement(const std::vector<IdCard>& cards, std::size_t rank, const Agreement& item) {
-  return Error{Errc::mismatch,
-               fmt::format("{}, {}: start every rank with the same {}", says(rank, item.name, find(cards[rank], item.name)),
-                           says(0, item.name, find(cards[0], item.name)), setting_of(item)),
-               Rank{rank}, 0};
+  return Error{
+      Errc::mismatch,
+      fmt::format("{}, {}: start every rank with the same {}", says(rank, item.name, find(cards[rank], item.name)),
+                  says(0, item.name, find(cards[0], item.name)), setting_of(item)),
+      Rank{rank}, 0};
 }
 
 /// What one card states and the other does not state alike.
@@ -139,8 +141,10 @@ Result<std::vector<IdCard>> exchange_cards(SocketExchange& exchange, const IdCar
   for (const auto& bytes : *gathered) {
     auto card = unpacked(bytes);
     if (!card) {
-      return Error{Errc::io, fmt::format("the id card of rank {} does not parse: start the same build on every rank", cards.size()),
-                   Rank{cards.size()}, 0};
+      return Error{
+          Errc::io,
+          fmt::format("the id card of rank {} does not parse: start the same build on every rank", cards.size()),
+          Rank{cards.size()}, 0};
     }
     cards.push_back(std::move(*card));
   }
@@ -155,11 +159,11 @@ int node_count(std::span<const IdCard> cards) {
 }
 
 Result<void> agree(SocketExchange& exchange, const Result<void>& mine, std::string_view step) {
-  const auto gathered = exchange.all_gather(mine ? detail::Blob{} : detail::encode(mine.error()));
+  const auto gathered = exchange.all_gather(mine ? Blob{} : encode(mine.error()));
   if (!gathered) return Error(gathered.error()).within(step);
   for (std::size_t rank = 0; rank < gathered->size(); ++rank) {
     if ((*gathered)[rank].empty()) continue;
-    Error error = detail::decode_error((*gathered)[rank]);
+    Error error = decode_error((*gathered)[rank]);
     error.where = Rank{rank};
     return std::move(error).within(fmt::format("{} failed on rank {}", step, rank));
   }

@@ -44,7 +44,8 @@ Result<std::uint64_t> start_time_of(std::int64_t pid) {
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   // The name of the program stands in parentheses and may hold anything; fields are counted after its end.
   const auto end_of_name = text.rfind(')');
-  if (end_of_name == std::string::npos) return Error{Errc::not_found, fmt::format("there is no process {}", pid), {}, 0};
+  if (end_of_name == std::string::npos)
+    return Error{Errc::not_found, fmt::format("there is no process {}", pid), {}, 0};
   std::istringstream fields(text.substr(end_of_name + 1));
   std::string state, field;
   fields >> state;
@@ -73,19 +74,23 @@ std::optional<Meeting> parse_meeting(const std::string& text) {
   const auto pid_value = parse_whole<std::int64_t>(pid);
   const auto start_value = parse_whole<std::uint64_t>(start);
   const auto secret_value = secret_from_hex(secret);
-  if (!port_value || *port_value == 0 || !pid_value || *pid_value <= 0 || !start_value || !secret_value) return std::nullopt;
+  if (!port_value || *port_value == 0 || !pid_value || *pid_value <= 0 || !start_value || !secret_value)
+    return std::nullopt;
   return Meeting{*port_value, *secret_value, {*pid_value, *start_value}};
 }
 
 Result<std::string> read_private_file(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0 && errno == ENOENT) return Error{Errc::not_found, fmt::format("{} is not there", path.native()), {}, 0};
+  if (file.get() < 0 && errno == ENOENT)
+    return Error{Errc::not_found, fmt::format("{} is not there", path.native()), {}, 0};
   if (file.get() < 0 && errno != ELOOP) return failed(path, "open", errno);
   struct stat about {};
   if (file.get() < 0 || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode) || about.st_uid != ::geteuid() ||
       (about.st_mode & 077) != 0) {
     return Error{Errc::permission,
-                 fmt::format("{} is not a file that only this user can read and write: remove it", path.native()), {}, 0};
+                 fmt::format("{} is not a file that only this user can read and write: remove it", path.native()),
+                 {},
+                 0};
   }
   std::array<char, kMaxFile> buffer{};
   std::string text;
@@ -119,7 +124,8 @@ Error already_running(const fs::path& path, const Owner& owner) {
                fmt::format("{} belongs to rank 0 of another job, process {}, which is alive: give each job its own "
                            "SHMOE_JOB, and only one process rank 0",
                            path.native(), owner.pid),
-               {}, 0};
+               {},
+               0};
 }
 
 /// Moves what a dead owner left out of the way. It is looked at again under its new name, because another rank 0 may
@@ -163,10 +169,12 @@ Result<fs::path> runtime_folder(const Environment& environment, const fs::path& 
   }
   if (::lstat(own.c_str(), &about) != 0) return failed(own, "look at", errno);
   if (is_private_folder(about)) return own;
-  return Error{Errc::permission,
-               fmt::format("{} is not a folder of this user with mode 0700: remove it, or set SHMOE_COMM_ID and SHMOE_SECRET",
-                           own.native()),
-               {}, 0};
+  return Error{
+      Errc::permission,
+      fmt::format("{} is not a folder of this user with mode 0700: remove it, or set SHMOE_COMM_ID and SHMOE_SECRET",
+                  own.native()),
+      {},
+      0};
 }
 
 fs::path meeting_path(const fs::path& folder, std::string_view job_id) {
@@ -180,7 +188,9 @@ Result<Meeting> read_meeting(const fs::path& path) {
   if (!meeting) return Error{Errc::io, fmt::format("{} does not parse", path.native()), {}, 0};
   if (is_alive(meeting->owner)) return *meeting;
   return Error{Errc::not_found,
-               fmt::format("{} was left by process {}, which is gone", path.native(), meeting->owner.pid), {}, 0};
+               fmt::format("{} was left by process {}, which is gone", path.native(), meeting->owner.pid),
+               {},
+               0};
 }
 
 Result<MeetingFile> MeetingFile::publish(fs::path path, const Meeting& meeting) {

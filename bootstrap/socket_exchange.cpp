@@ -10,15 +10,16 @@ namespace {
 /// A job of one rank.
 class Alone : public detail::Star {
  public:
-  Result<std::vector<detail::Blob>> all_gather(std::span<const std::byte> mine) override {
-    return std::vector<detail::Blob>{detail::Blob(mine.begin(), mine.end())};
+  Result<std::vector<Blob>> all_gather(std::span<const std::byte> mine) override {
+    return std::vector<Blob>{Blob(mine.begin(), mine.end())};
   }
 };
 
 Result<std::unique_ptr<detail::Star>> open_star(const ExchangeConfig& config) {
   const auto& launch = config.launch;
   if (launch.size < 1 || launch.size > kMaxSize || launch.rank.value() < 0 || launch.rank.value() >= launch.size) {
-    return Error{Errc::invalid_argument, fmt::format("rank {} of {} is no place in a job", launch.rank, launch.size), {}, 0};
+    return Error{
+        Errc::invalid_argument, fmt::format("rank {} of {} is no place in a job", launch.rank, launch.size), {}, 0};
   }
   if (launch.size == 1) return std::unique_ptr<detail::Star>(std::make_unique<Alone>());
   if (config.endpoint.kind == EndpointKind::alone) {

@@ -25,7 +25,8 @@ std::uint64_t fnv1a(std::string_view text) {
 
 std::string file_name_of(std::string_view id) {
   std::string name(id.substr(0, kMaxNamePart));
-  std::replace_if(name.begin(), name.end(), [](char c) { return !is_name_character(c); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !is_name_character(c); }, '_');
   if (name == id) return name;
   return fmt::format("{}-{:016x}", name, fnv1a(id));
 }
@@ -48,7 +49,8 @@ std::string name_ranks(const std::vector<std::int32_t>& ranks) {
 
 std::string quoted(std::string_view text) {
   std::string shown(text.substr(0, kMaxQuoted));
-  std::replace_if(shown.begin(), shown.end(), [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; }, '?');
+  std::replace_if(
+      shown.begin(), shown.end(), [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; }, '?');
   return fmt::format("'{}{}'", shown, text.size() > kMaxQuoted ? "..." : "");
 }
 

@@ -9,11 +9,11 @@
 namespace shmoe::runtime {
 namespace {
 
-/// The abort word: who gave up and why; never 0.
+/// The abort word: who gave up and why; never 0, not even for rank 0 and an error without a code.
 constexpr std::uint64_t abort_word(Rank rank, Errc code) {
-  return static_cast<std::uint64_t>(rank.value()) << 8 | static_cast<std::uint64_t>(code);
+  return (static_cast<std::uint64_t>(rank.value()) + 1) << 8 | static_cast<std::uint64_t>(code);
 }
-constexpr Rank aborting_rank(std::uint64_t word) { return Rank{word >> 8}; }
+constexpr Rank aborting_rank(std::uint64_t word) { return Rank{(word >> 8) - 1}; }
 
 Error to_error(const std::exception& e) {
   if (const auto* broken = dynamic_cast<const ContractViolation*>(&e)) {
@@ -68,15 +68,23 @@ std::optional<Error> Communicator::aborted() const {
   const Slot slot = slots().abort().at(0, Rank{0});
   const std::uint64_t word = shmem::load_slot(peers_, rank(), slot);
   if (word == 0) return std::nullopt;
+  const std::lock_guard lock(abort_mutex_);
+  if (first_abort_) return first_abort_;
   const Rank origin = aborting_rank(word);
   const auto* reason = reinterpret_cast<const char*>(peers_.mem[origin.index()] + map().abort_text().value());
-  return Error{.code = Errc::aborted,
-               .context = fmt::format("rank {} gave up: {}", world_rank(origin), reason),
-               .where = world_rank(origin)};
+  first_abort_ = Error{.code = Errc::aborted,
+                       .context = fmt::format("rank {} gave up: {}", world_rank(origin), reason),
+                       .where = world_rank(origin)};
+  return first_abort_;
 }
 
 void Communicator::abort(const Error& reason, Core core) {
   if (aborted()) return;
+  {
+    // Two cores may fail at the same time; the text has room for one of them.
+    const std::lock_guard lock(abort_mutex_);
+    if (std::exchange(gave_up_, true)) return;
+  }
   shmem::Fabric& fabric = *fabrics_[core.index()];
   char text[shmem::kErrorTextBytes] = {};
   to_string(reason).copy(text, sizeof text - 1);
@@ -103,18 +111,33 @@ void Communicator::run_block(Launch& launch, std::int32_t block, std::int32_t ph
   } catch (const std::exception& e) {
     failure = to_error(e);
     abort(*failure, Core{physical_core});
+  } catch (...) {
+    failure = Error{.code = Errc::aborted, .context = "exception of an unknown type in a kernel"};
+    abort(*failure, Core{physical_core});
   }
   fabric.actor({.kind = shmem::ActorEvent::Kind::leave, .op = launch.op, .round = Round{}}, SourceSite::here());
+}
+
+void Communicator::keep_in_step(std::int32_t blocks) {
+  if (profile_.barrier_buffer == BarrierBuffer::by_count) {
+    const auto first = local<std::uint64_t>(map().magic_of(Core{0}), 2);
+    for (Core core{cores_in_step_}; core.value() < blocks; ++core) {
+      std::ranges::copy(first, local<std::uint64_t>(map().magic_of(core), 2).begin());
+    }
+  }
+  cores_in_step_ = blocks;
 }
 
 Result<void> Communicator::launch(std::string_view op, std::int32_t blocks, const Kernel& kernel) {
   SHMOE_EXPECTS(blocks >= 1 && blocks <= shmem::kMaxCores, "a launch of {} cores; 1 to {} are possible", blocks,
                 shmem::kMaxCores);
   if (std::optional<Error> dead = aborted()) return *std::move(dead);
+  keep_in_step(blocks);
   Launch state{.op = op,
                .blocks = blocks,
                .physical = cores(),
                .sync_base = shmem::load_slot(peers_, rank(), slots().sync_all().at(0, Rank{0})),
+               .sync_limit = peers_.wait_limit ? std::optional(2 * *peers_.wait_limit) : std::nullopt,
                .faults = std::vector<std::optional<Error>>(static_cast<std::size_t>(blocks))};
   std::vector<std::optional<Error>> failures(static_cast<std::size_t>(blocks));
   grid_->run([&](Core core) {

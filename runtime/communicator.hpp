@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -71,7 +72,7 @@ class Communicator {
   Result<void> barrier(std::int64_t agreement = 0);
 
   /// Of every wait from now on that brings no deadline of its own.
-  void set_wait_limit(shmem::Time limit) { peers_.wait_limit = limit; }
+  void set_wait_limit(std::optional<shmem::Time> limit) { peers_.wait_limit = limit; }
 
   /// Ends every wait of every member with `aborted`, naming this rank and the reason. The communicator stays unusable.
   /// `core`: the calling core; the host is core 0.
@@ -81,6 +82,9 @@ class Communicator {
 
  private:
   [[nodiscard]] std::span<std::byte> local_bytes(Offset at, Bytes size) const;
+  /// A launch on fewer cores leaves the rounds of the others behind. In `safe` they catch up before they run again; in
+  /// the published protocol they stay behind, and the next full launch hangs.
+  void keep_in_step(std::int32_t blocks);
   void run_block(Launch& launch, std::int32_t block, std::int32_t physical_core, const Kernel& kernel,
                  std::optional<Error>& failure);
 
@@ -90,6 +94,10 @@ class Communicator {
   Grid* grid_;
   shmem::Heap heap_;
   std::vector<std::unique_ptr<shmem::Fabric>> fabrics_;  // one a physical core
+  std::int32_t cores_in_step_ = shmem::kMaxCores;        // of the last launch
+  mutable std::mutex abort_mutex_;                       // never held across a call of a fabric
+  mutable std::optional<Error> first_abort_;             // the first one seen here stays, whoever gives up later
+  bool gave_up_ = false;                                 // this rank wrote its reason
 };
 
 }  // namespace shmoe::runtime

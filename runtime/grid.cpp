@@ -16,6 +16,7 @@ struct Grid::State {
   const std::function<void(Core)>* body = nullptr;
   std::uint64_t generation = 0;
   std::int32_t running = 0;
+  bool busy = false;
   bool closing = false;
   std::vector<std::thread> threads;  // cores 1 .. C-1
 
@@ -54,12 +55,13 @@ Grid::~Grid() {
 std::int32_t Grid::cores() const { return static_cast<std::int32_t>(state_->threads.size()) + 1; }
 
 void Grid::run(const std::function<void(Core)>& body) {
-  if (state_->threads.empty()) {
-    body(Core{0});
-    return;
-  }
   {
     const std::lock_guard lock(state_->mutex);
+    SHMOE_EXPECTS(!state_->busy,
+                  "a launch while another one is running on the {} cores of this rank: not from within a "
+                  "kernel, and not from two threads at once",
+                  cores());
+    state_->busy = true;
     state_->body = &body;
     state_->running = static_cast<std::int32_t>(state_->threads.size());
     ++state_->generation;
@@ -68,6 +70,7 @@ void Grid::run(const std::function<void(Core)>& body) {
   body(Core{0});
   std::unique_lock lock(state_->mutex);
   state_->finish.wait(lock, [&] { return state_->running == 0; });
+  state_->busy = false;
 }
 
 }  // namespace shmoe::runtime

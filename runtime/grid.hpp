@@ -18,6 +18,7 @@ class Grid {
 
   [[nodiscard]] std::int32_t cores() const;
   /// Runs `body(core)` once on each core and returns when all have. The body must not throw.
+  /// Errors:  a broken contract where a body is still running, of this or of another communicator: one after the other.
   void run(const std::function<void(Core)>& body);
 
  private:

@@ -2,10 +2,61 @@
 
 #include <memory>
 
+#include "shmem/wait.hpp"
+
 namespace shmoe::runtime {
 namespace {
 
 constexpr std::chrono::seconds kLate{5};
+
+/// The member whose end means that the wait cannot end, with how it ended.
+struct Loss {
+  Rank member;
+  std::string how;
+};
+
+class LossFinder {
+ public:
+  LossFinder(const shmem::Peers& peers, const Gone& gone) : peers_(&peers), gone_(&gone) {}
+
+  [[nodiscard]] std::optional<Loss> find(const shmem::SleepingWait& wait) const {
+    switch (wait.spec.match) {
+      case shmem::Match::all: return writer_gone(wait.slot, wait.spec.where);
+      case shmem::Match::any: return all_gone(wait.spec);
+      case shmem::Match::sum: return gone_without_a_part(wait.spec);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] std::optional<Loss> writer_gone(Slot slot, Rank owner) const {
+    const std::optional<Rank> writer = peers_->slots->writer_of(slot, owner);
+    for (Rank member{0}; member.value() < peers_->size(); ++member) {
+      if (member != writer.value_or(member) || member == peers_->rank) continue;
+      if (std::optional<std::string> how = (*gone_)(member)) return Loss{member, *std::move(how)};
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] std::optional<Loss> all_gone(const shmem::WaitSpec& spec) const {
+    std::optional<Loss> loss;
+    for (const Slot slot : spec.slots) {
+      loss = writer_gone(slot, spec.where);
+      if (!loss) return std::nullopt;
+    }
+    return loss;
+  }
+  /// Whoever has added to the sum may have ended in good order; whoever has not never will.
+  [[nodiscard]] std::optional<Loss> gone_without_a_part(const shmem::WaitSpec& spec) const {
+    for (const Slot slot : spec.slots) {
+      if (shmem::load_slot(*peers_, spec.where, slot) != 0) continue;
+      if (std::optional<Loss> loss = writer_gone(slot, spec.where)) return loss;
+    }
+    return std::nullopt;
+  }
+
+  const shmem::Peers* peers_;
+  const Gone* gone_;
+};
 
 }  // namespace
 
@@ -15,19 +66,16 @@ shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> membe
   auto reported = std::make_shared<std::vector<std::int64_t>>(static_cast<std::size_t>(cores));
   // A copy, for its names: the communicator's own Peers moves.
   auto names = std::make_shared<shmem::Peers>(peers);
-  return [=, members = std::move(members), gone = std::move(gone)](const shmem::SleepingWait& wait)
-             -> std::optional<Error> {
-    const std::optional<Rank> writer = names->slots->writer_of(wait.slot, wait.spec.where);
-    for (Rank member{0}; member.index() < members.size(); ++member) {
-      if (member != writer.value_or(member) || member == names->rank) continue;
-      if (const std::optional<std::string> how = gone(member)) {
-        const Rank lost = members[member.index()];
-        return Error{.code = Errc::peer_lost,
-                     .context = fmt::format("rank {} is gone ({}); {}", lost, *how, describe(wait, *names)),
-                     .where = lost,
-                     .site = wait.site};
-      }
+  return [=, members = std::move(members),
+          gone = std::move(gone)](const shmem::SleepingWait& wait) -> std::optional<Error> {
+    if (const std::optional<Loss> loss = LossFinder(*names, gone).find(wait)) {
+      const Rank lost = members[loss->member.index()];
+      return Error{.code = Errc::peer_lost,
+                   .context = fmt::format("rank {} is gone ({}); {}", lost, loss->how, describe(wait, *names)),
+                   .where = lost,
+                   .site = wait.site};
     }
+    const std::optional<Rank> writer = names->slots->writer_of(wait.slot, wait.spec.where);
     const std::int64_t periods = wait.waited / kLate;
     std::int64_t& last = (*reported)[wait.core.index() % reported->size()];
     if (periods == 0) last = 0;

@@ -58,7 +58,9 @@ shmem::Peers World::State::peers_of(CommunicatorId id, const std::vector<Rank>& 
 }
 
 Result<void> World::State::check_members(CommunicatorId id, std::span<const Rank> members) const {
-  const auto invalid = [](std::string text) { return Error{.code = Errc::invalid_argument, .context = std::move(text)}; };
+  const auto invalid = [](std::string text) {
+    return Error{.code = Errc::invalid_argument, .context = std::move(text)};
+  };
   if (id.value() < 0 || id.value() >= job.config.communicators) {
     return invalid(fmt::format("communicator {} of {}: raise SHMOE_COMMUNICATORS", id, job.config.communicators));
   }
@@ -78,13 +80,18 @@ Result<void> World::State::check_members(CommunicatorId id, std::span<const Rank
 
 Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> members) {
   shmem::Peers peers = peers_of(id, members);
+  // Members whose lists do not fit together may wait at slots that nobody writes: the start is bounded.
+  const std::optional<shmem::Time> usual_limit = peers.wait_limit;
+  if (!peers.wait_limit) peers.wait_limit = job.config.bootstrap_timeout;
   const std::int64_t agreement = hash_of(members);
   if (peers.commit) {
     const shmem::Region meta = meta_region(*peers.map);
     if (Result<void> pages = peers.commit(meta.at, meta.size); !pages) return std::move(pages).error();
   }
-  auto made = std::make_unique<Communicator>(Communicator::Parts{.peers = std::move(peers), .members = std::move(members),
-                                                                 .profile = job.config.profile, .grid = &grid,
+  auto made = std::make_unique<Communicator>(Communicator::Parts{.peers = std::move(peers),
+                                                                 .members = std::move(members),
+                                                                 .profile = job.config.profile,
+                                                                 .grid = &grid,
                                                                  .make_fabric = job.make_fabric});
   Communicator* communicator = made.get();
   communicators[id] = std::move(made);
@@ -92,6 +99,7 @@ Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> mem
     communicator->abort(met.error());
     return std::move(met).error().within(fmt::format("creating communicator {}", id));
   }
+  communicator->set_wait_limit(usual_limit);
   return communicator;
 }
 
@@ -154,6 +162,13 @@ struct ThreadJob {
   }
 };
 
+FabricMaker decorated(FabricMaker make, const FabricDecorator& decorate, Rank rank) {
+  if (!decorate) return make;
+  return [make = std::move(make), &decorate, rank](const shmem::Peers& peers, Core core) {
+    return decorate(make(peers, core), rank, core);
+  };
+}
+
 Error root_cause(std::vector<Error>& failures) {
   const auto consequence = [](const Error& e) { return e.code == Errc::aborted || e.code == Errc::peer_lost; };
   const auto cause = std::find_if_not(failures.begin(), failures.end(), consequence);
@@ -163,7 +178,7 @@ Error root_cause(std::vector<Error>& failures) {
 }  // namespace
 
 Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
-                                   const std::function<Result<void>(World&)>& body) {
+                                   const std::function<Result<void>(World&)>& body, const FabricDecorator& decorate) {
   SHMOE_EXPECTS(ranks >= 1, "{} ranks", ranks);
   const JobShape shape(config, ranks);
   const auto count = static_cast<std::size_t>(ranks);
@@ -176,19 +191,19 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
 
   ThreadJob shared;
   const auto run_rank = [&](Rank rank) -> Result<void> {
-    Result<std::unique_ptr<World>> world = start(Job{
-        .config = config,
-        .shape = shape,
-        .rank = rank,
-        .description = fmt::format("rank {} of {}, ranks are threads", rank, ranks),
-        .log = Log::to_stderr(find_log_level(config.log_level).value_or(LogLevel::warn), rank),
-        .memory = places,
-        .control = control->at(rank.index()) + shmem::kControlHeaderBytes,
-        .commit = {},
-        .gone = [&shared](Rank peer) { return shared.gone(peer); },
-        .make_fabric = fabric_maker(config, true),
-        .oversubscribed = true,
-        .backing = {}});
+    Result<std::unique_ptr<World>> world =
+        start(Job{.config = config,
+                  .shape = shape,
+                  .rank = rank,
+                  .description = fmt::format("rank {} of {}, ranks are threads", rank, ranks),
+                  .log = Log::to_stderr(find_log_level(config.log_level).value_or(LogLevel::warn), rank),
+                  .memory = places,
+                  .control = control->at(rank.index()) + shmem::kControlHeaderBytes,
+                  .commit = {},
+                  .gone = [&shared](Rank peer) { return shared.gone(peer); },
+                  .make_fabric = decorated(fabric_maker(config, true), decorate, rank),
+                  .oversubscribed = true,
+                  .backing = {}});
     if (!world) return std::move(world).error();
     Result<void> result;
     try {

@@ -17,6 +17,9 @@ namespace shmoe::runtime {
 /// Numbers a communicator; the members of one all use the same number, and no member uses it twice.
 using CommunicatorId = Strong<struct CommunicatorIdTag, std::int32_t>;
 
+/// Wraps the fabric of each core of a rank (world rank), to record or to delay what it does.
+using FabricDecorator = std::function<std::unique_ptr<shmem::Fabric>(std::unique_ptr<shmem::Fabric>, Rank, Core)>;
+
 struct Job;
 
 class World {
@@ -38,8 +41,8 @@ class World {
   /// The communicator of all ranks.
   [[nodiscard]] Communicator& all();
   /// A further communicator. Collective over its members only; `members` are world ranks in group order.
-  /// Errors:  invalid_argument (bad or repeated member, id in use or not below config.communicators); mismatch where
-  ///          the members' lists differ.
+  /// Errors:  invalid_argument (bad or repeated member, id in use or not below config.communicators); where the members'
+  ///          lists differ, mismatch, or deadline after config.bootstrap_timeout. An id is used up even then.
   Result<Communicator*> communicator(CommunicatorId id, std::span<const Rank> members);
 
   [[nodiscard]] const Log& log() const;
@@ -53,7 +56,8 @@ class World {
   /// Ranks as threads of this process: `body` runs once per rank, each with its own World over plain memory.
   /// Errors:  the first failing rank's, the root cause before those that were only aborted by it.
   static Result<void> run_as_threads(std::int32_t ranks, const Config& config,
-                                     const std::function<Result<void>(World&)>& body);
+                                     const std::function<Result<void>(World&)>& body,
+                                     const FabricDecorator& decorate = {});
 
  private:
   struct State;

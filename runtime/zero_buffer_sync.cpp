@@ -11,6 +11,12 @@ namespace {
 using shmem::SignalOp;
 using shmem::Witness;
 
+/// Which of two errors every core and rank leaves with: a raised one before a mismatch, the lowest rank's before others.
+bool precedes(const Error& a, const Error& b) {
+  const auto key = [](const Error& e) { return std::pair{e.code == Errc::mismatch, e.where->value()}; };
+  return key(a) < key(b);
+}
+
 /// Lives in the magic slot of a core: its own memory, written by nobody else.
 struct CoreRounds {
   std::uint64_t magic;
@@ -36,8 +42,10 @@ CallCard& CallCard::with(std::string_view name, std::int64_t value) {
 
 std::optional<std::string> CallCard::difference(const CallCard& other, Rank mine, Rank theirs) const {
   if (std::strncmp(op_, other.op_, sizeof op_) != 0 || count_ != other.count_) {
-    return fmt::format("rank {} calls {} while rank {} calls {}: every rank must call the same operators in the same "
-                       "order", theirs, other.op_, mine, op_);
+    return fmt::format(
+        "rank {} calls {} while rank {} calls {}: every rank must call the same operators in the same "
+        "order",
+        theirs, other.op_, mine, op_);
   }
   for (std::size_t i = 0; i < count_; ++i) {
     if (fields_[i].value != other.fields_[i].value) {
@@ -72,9 +80,8 @@ ZeroBufferSync::BarrierWord ZeroBufferSync::next_barrier() {
     case BarrierBuffer::by_magic: barrier.buffer = round_.value() & 1; break;
     case BarrierBuffer::by_magic_and_sequence: barrier.buffer = (round_.value() + sequence_) & 1; break;
   }
-  barrier.word = profile.flag_word == FlagWord::sequence56_error8
-                     ? shmem::safe_word(count)
-                     : shmem::published_word(round_.value(), sequence_);
+  barrier.word = profile.flag_word == FlagWord::sequence56_error8 ? shmem::safe_word(count)
+                                                                  : shmem::published_word(round_.value(), sequence_);
   return barrier;
 }
 
@@ -86,6 +93,8 @@ Witness ZeroBufferSync::enter(const CallCard& card, const std::optional<Error>& 
     if (fault) throw Interrupted(*fault);
     return barrier(nullptr, site);
   }
+  SHMOE_EXPECTS(!fault || fault->code != Errc::ok, "a fault without a code at {}:{}: {}", site.file, site.line,
+                fault->context);
   const Handshake handshake{.card = &card, .fault = &fault};
   return barrier(&handshake, site);
 }
@@ -111,12 +120,11 @@ void ZeroBufferSync::publish(const Handshake& handshake, const BarrierWord& barr
   launch.faults[context_->core().index()].reset();
   if (context_->core() != Core{0}) return;
   const Rank me = context_->rank();
-  launch.faults[0] = *handshake.fault;
-  if (launch.faults[0]) launch.faults[0]->where = me;
   context_->put(me, context_->map().card(barrier.card_buffer), std::span<const CallCard>{handshake.card, 1}, site);
   if (!handshake.fault->has_value()) return;
   char text[shmem::kErrorTextBytes] = {};
   (*handshake.fault)->context.copy(text, sizeof text - 1);
+  launch.faults[0] = Error{.code = (*handshake.fault)->code, .context = text, .where = me, .site = site};
   context_->put(me, context_->map().error(barrier.card_buffer), std::span<const char>{text}, site);
 }
 
@@ -142,13 +150,17 @@ void ZeroBufferSync::wait_slice(const BarrierWord& barrier, const Handshake* han
   }
   if (slots.empty()) return;
   std::vector<std::uint64_t> observed(slots.size());
-  const Witness arrived = consume_token(context_->wait({.where = context_->rank(), .slots = slots,
-                                                        .compare = context_->profile().compare, .value = barrier.word,
-                                                        .observed = observed}, site));
+  const Witness arrived = consume_token(context_->wait({.where = context_->rank(),
+                                                        .slots = slots,
+                                                        .compare = context_->profile().compare,
+                                                        .value = barrier.word,
+                                                        .observed = observed},
+                                                       site));
   if (handshake == nullptr) return;
   std::optional<Error>& verdict = context_->launch().faults[context_->core().index()];
-  for (std::size_t i = 0; i < peers.size() && !verdict; ++i) {
-    verdict = verdict_on(peers[i], observed[i], *handshake, barrier, arrived, site);
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    std::optional<Error> found = verdict_on(peers[i], observed[i], *handshake, barrier, arrived, site);
+    if (found && (!verdict || precedes(*found, *verdict))) verdict = std::move(found);
   }
 }
 
@@ -168,20 +180,20 @@ std::optional<Error> ZeroBufferSync::verdict_on(Rank peer, std::uint64_t observe
   return std::nullopt;
 }
 
-/// Every core reads the same cells, so every core leaves with the same error: a raised one before a mismatch, the
-/// lowest rank's before others.
+/// Every core reads the same cells, so every core leaves with the same error.
 void ZeroBufferSync::leave_on_fault() {
-  const auto key = [](const Error& e) { return std::pair{e.code == Errc::mismatch, e.where->value()}; };
   const std::optional<Error>* first = nullptr;
   for (const std::optional<Error>& fault : context_->launch().faults) {
-    if (fault && (first == nullptr || key(*fault) < key(**first))) first = &fault;
+    if (fault && (first == nullptr || precedes(*fault, **first))) first = &fault;
   }
   if (first != nullptr) throw Interrupted(**first, Interrupted::Agreed::yes);
 }
 
 std::uint64_t ZeroBufferSync::flag_word(Round round, std::uint32_t phase) const {
   if (context_->profile().flag_word == FlagWord::magic32_value32) return shmem::published_word(round.value(), phase);
-  return shmem::safe_word(round.value() << 16 | phase);
+  // No error is raised through a flag, so the round has 48 bits: with the shift of a barrier word it would wrap at 2^40.
+  SHMOE_EXPECTS(phase <= 0xFFFFU, "phase {} of a flag; 65535 is the largest", phase);
+  return round.value() << 16 | phase;
 }
 
 void ZeroBufferSync::set_flag(Rank dst, std::uint32_t event, std::uint32_t phase, SourceSite site) {
@@ -216,8 +228,13 @@ shmem::Token ZeroBufferSync::wait_flag_with_magic(Rank src, std::uint32_t event,
 
 bool ZeroBufferSync::check_flag(Rank src, std::uint32_t event, std::uint32_t phase, SourceSite site) {
   const Slot slot = context_->slots().flag().at(round_.value() & 1, src, event);
-  return context_->test({.where = context_->rank(), .slots = {&slot, 1}, .compare = context_->profile().compare,
-                         .value = flag_word(round_, phase)}, site).has_value();
+  return context_
+      ->test({.where = context_->rank(),
+              .slots = {&slot, 1},
+              .compare = context_->profile().compare,
+              .value = flag_word(round_, phase)},
+             site)
+      .has_value();
 }
 
 Witness ZeroBufferSync::wait_flag_batch(Rank first, Rank last, std::uint32_t event, std::uint32_t phase,

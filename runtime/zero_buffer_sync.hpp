@@ -57,7 +57,7 @@ class ZeroBufferSync {
   /// Errors:  Interrupted with mismatch, with the fault of a rank, or as Context::wait.
   shmem::Witness enter(const CallCard& card, const std::optional<Error>& fault, SourceSite site = SourceSite::here());
 
-  // Event flags: slot [source][event] of the buffer of the round.
+  // Event flags: slot [source][event] of the buffer of the round. The word in `safe`: round 48 bits, phase 16 bits.
 
   /// Order:   everything this core sent to dst before is readable by whoever waits for the flag.
   void set_flag(Rank dst, std::uint32_t event, std::uint32_t phase, SourceSite site = SourceSite::here());
@@ -94,7 +94,7 @@ class ZeroBufferSync {
  private:
   struct BarrierWord {
     std::uint64_t buffer;
-    std::uint64_t word;      // without an error
+    std::uint64_t word;  // without an error
     std::uint64_t card_buffer;
   };
   struct Handshake {

@@ -40,7 +40,7 @@ inline constexpr std::uint64_t kErrorTextBytes = 256;
 struct BlockShape {
   std::int32_t ranks = 1;
   std::int32_t cores = 1;
-  std::int32_t slots = 1;    // S
+  std::int32_t slots = 1;       // S
   std::int32_t experts = 1024;  // room for this many low-latency counts
   Bytes ipc_data{0};
   Bytes heap{0};
@@ -60,9 +60,7 @@ struct BlockMap {
   Region user_data, magic, barrier, flags, sync_all, abort, cards, error_text, low_latency, ipc_flags, ipc_data, heap;
   Bytes size;
 
-  [[nodiscard]] constexpr Offset magic_of(Core core) const {
-    return magic.at + Bytes{kMagicStride * core.index()};
-  }
+  [[nodiscard]] constexpr Offset magic_of(Core core) const { return magic.at + Bytes{kMagicStride * core.index()}; }
   [[nodiscard]] constexpr Offset card(std::uint64_t buffer) const { return cards.at + Bytes{kCardBytes * buffer}; }
   [[nodiscard]] constexpr Offset error(std::uint64_t buffer) const {
     return error_text.at + Bytes{kErrorTextBytes * buffer};
@@ -156,8 +154,12 @@ constexpr bool disjoint_over_grid() {
   for (std::int32_t ranks : {1, 2, 3, 7, 8, 16, 24, 160, 384, 1024}) {
     for (std::int32_t cores : {1, 2, 5, 48}) {
       for (std::int32_t experts : {1, 3, 60, 512, 4096}) {
-        const BlockShape shape{.ranks = ranks, .cores = cores, .slots = cores, .experts = experts,
-                               .ipc_data = Bytes{204 * kMiB}, .heap = Bytes{kMiB}};
+        const BlockShape shape{.ranks = ranks,
+                               .cores = cores,
+                               .slots = cores,
+                               .experts = experts,
+                               .ipc_data = Bytes{204 * kMiB},
+                               .heap = Bytes{kMiB}};
         if (!Layout<kSafe>::of(shape).disjoint()) return false;
       }
     }

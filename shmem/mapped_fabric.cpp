@@ -64,8 +64,10 @@ void MappedFabric::signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value,
   const SlotPlan& plan = *peers_->slots;
   std::byte* slot_there = place(dst, plan.offset_of(slot), Bytes{kSlotStride}, site);
   if (peers_->strict) {
-    SHMOE_EXPECTS(plan.may_write(slot, dst, peers_->rank), "rank {} signals {} of rank {} at {}:{} and is no declared "
-                  "writer of it", peers_->rank, plan.describe(slot), dst, site.file, site.line);
+    SHMOE_EXPECTS(plan.may_write(slot, dst, peers_->rank),
+                  "rank {} signals {} of rank {} at {}:{} and is no declared "
+                  "writer of it",
+                  peers_->rank, plan.describe(slot), dst, site.file, site.line);
     SHMOE_EXPECTS(plan.family_of(slot).op == op, "{} of rank {} is declared for {} and is signalled with {} at {}:{}",
                   plan.describe(slot), dst, op == SignalOp::set ? "add" : "set", op == SignalOp::set ? "set" : "add",
                   site.file, site.line);

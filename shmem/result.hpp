@@ -31,23 +31,23 @@ struct SourceSite {
 /// Fits the eight error bits of a flag word. The numbers are part of the layout version.
 enum class Errc : std::uint8_t {
   ok = 0,
-  invalid_argument = 1,    // a shape, id, dtype or option that the call does not take
-  mismatch = 2,            // ranks disagree about a call, a layout or a setting
-  capacity_exceeded = 3,   // more rows than the receive buffer holds
-  out_of_memory = 4,       // no free bytes left
-  fragmented = 5,          // enough free bytes, no free range long enough
-  peer_lost = 6,           // a rank of this communicator is gone
-  aborted = 7,             // another core or rank gave up
-  deadline = 8,            // the caller's own limit passed
-  deadlock = 9,            // proven: nobody alive can end this wait
-  already_exists = 10,     // the object is there and its owner lives
-  not_found = 11,          //
-  permission = 12,         // owned by another user, or wrong mode
-  version = 13,            // another layout version
-  refused = 14,            // the peer rejected us: secret, size or rank
-  system = 15,             // a system call failed; see Error::sys
-  io = 16,                 // a stream ended or a file does not parse
-  broken_contract = 17,    // a ContractViolation that crossed a launch
+  invalid_argument = 1,   // a shape, id, dtype or option that the call does not take
+  mismatch = 2,           // ranks disagree about a call, a layout or a setting
+  capacity_exceeded = 3,  // more rows than the receive buffer holds
+  out_of_memory = 4,      // no free bytes left
+  fragmented = 5,         // enough free bytes, no free range long enough
+  peer_lost = 6,          // a rank of this communicator is gone
+  aborted = 7,            // another core or rank gave up
+  deadline = 8,           // the caller's own limit passed
+  deadlock = 9,           // proven: nobody alive can end this wait
+  already_exists = 10,    // the object is there and its owner lives
+  not_found = 11,         //
+  permission = 12,        // owned by another user, or wrong mode
+  version = 13,           // another layout version
+  refused = 14,           // the peer rejected us: secret, size or rank
+  system = 15,            // a system call failed; see Error::sys
+  io = 16,                // a stream ended or a file does not parse
+  broken_contract = 17,   // a ContractViolation that crossed a launch
 };
 
 constexpr const char* name_of(Errc code) {
@@ -79,7 +79,7 @@ struct Error {
   Errc code = Errc::ok;
   std::string context;
   std::optional<Rank> where = {};  // the rank at fault, where one is
-  int sys = 0;                // errno, where one is
+  int sys = 0;                     // errno, where one is
   SourceSite site = SourceSite::here();
 
   [[nodiscard]] Error within(std::string_view outer) && {
@@ -95,8 +95,8 @@ std::string to_string(const Error& error);
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}          // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}      // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   [[nodiscard]] bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
@@ -167,8 +167,8 @@ inline constexpr int kExitDeadlock = 86;
 [[noreturn]] void contract_violated(const char* condition, SourceSite site, std::string message);
 
 /// Always on. SHMOE_EXPECTS(rank < size, "rank {} of {}", rank, size);
-#define SHMOE_EXPECTS(condition, ...)                                                                          \
-  do {                                                                                                         \
+#define SHMOE_EXPECTS(condition, ...)                                                                                \
+  do {                                                                                                               \
     if (!(condition)) ::shmoe::contract_violated(#condition, ::shmoe::SourceSite::here(), fmt::format(__VA_ARGS__)); \
   } while (false)
 

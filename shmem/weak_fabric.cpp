@@ -48,7 +48,9 @@ std::span<const std::byte> WeakFabric::open_read(Rank src, Offset at, Bytes size
   return next_->open_read(src, at, size, site);
 }
 
-void WeakFabric::close_read(Rank src, Offset at, Bytes size, SourceSite site) { next_->close_read(src, at, size, site); }
+void WeakFabric::close_read(Rank src, Offset at, Bytes size, SourceSite site) {
+  next_->close_read(src, at, size, site);
+}
 
 /// Offered for own memory only: elsewhere the caller falls back to a put, which may be late.
 std::span<std::byte> WeakFabric::open_write(Rank dst, Offset at, Bytes size, SourceSite site) {

@@ -100,7 +100,8 @@ void Door::on_accept(const ErrorCode& code, tcp::socket socket) {
 void Door::greet(const GuestPtr& guest) {
   guest->patience.expires_after(config_.hello_timeout);
   guest->patience.async_wait([this, guest](const ErrorCode& cancelled) {
-    if (!cancelled && !guest->gone) turn_away(guest, fmt::format("sent no hello within {}", seconds(config_.hello_timeout)));
+    if (!cancelled && !guest->gone)
+      turn_away(guest, fmt::format("sent no hello within {}", seconds(config_.hello_timeout)));
   });
   asio::async_read(guest->socket, asio::buffer(guest->hello), [this, guest](const ErrorCode& code, std::size_t got) {
     if (guest->gone) return;
@@ -143,11 +144,13 @@ void Door::turn_away(const GuestPtr& guest, std::string why) {
 void Door::refuse(const GuestPtr& guest) {
   const GuestPtr keep = guest;
   const auto hello = decode_hello(keep->hello);
-  const auto frame = failure_frame(Error{Errc::refused,
-                                         fmt::format("rank 0 refused rank {} at {}: it gave another secret: set the same "
-                                                     "SHMOE_SECRET on every rank, and give each job its own address",
-                                                     hello->rank, keep->address),
-                                         {}, 0});
+  const auto frame =
+      failure_frame(Error{Errc::refused,
+                          fmt::format("rank 0 refused rank {} at {}: it gave another secret: set the same "
+                                      "SHMOE_SECRET on every rank, and give each job its own address",
+                                      hello->rank, keep->address),
+                          {},
+                          0});
   ErrorCode ignored;
   keep->socket.non_blocking(true, ignored);
   keep->socket.write_some(asio::buffer(frame), ignored);
@@ -157,26 +160,35 @@ void Door::refuse(const GuestPtr& guest) {
 std::optional<Error> Door::fault_of(const Guest& guest, const Hello& hello) const {
   const auto fault = [&](Errc code, std::string text) { return Error{code, std::move(text), Rank{hello.rank}, 0}; };
   if (hello.protocol != kProtocol) {
-    return fault(Errc::version, fmt::format("rank {} at {} speaks bootstrap protocol {}, rank 0 speaks {}: start the same "
-                                            "build on every rank", hello.rank, guest.address, hello.protocol, kProtocol));
+    return fault(Errc::version,
+                 fmt::format("rank {} at {} speaks bootstrap protocol {}, rank 0 speaks {}: start the same "
+                             "build on every rank",
+                             hello.rank, guest.address, hello.protocol, kProtocol));
   }
   if (hello.layout != config_.layout_version) {
-    return fault(Errc::version, fmt::format("rank {} at {} has layout version {}, rank 0 has {}: start the same build on "
-                                            "every rank", hello.rank, guest.address, hello.layout, config_.layout_version));
+    return fault(Errc::version,
+                 fmt::format("rank {} at {} has layout version {}, rank 0 has {}: start the same build on "
+                             "every rank",
+                             hello.rank, guest.address, hello.layout, config_.layout_version));
   }
   if (hello.size != config_.launch.size) {
-    return fault(Errc::mismatch, fmt::format("rank {} at {} was started for {} ranks, rank 0 for {}: start every rank with "
-                                             "the same size", hello.rank, guest.address, hello.size, config_.launch.size));
+    return fault(Errc::mismatch,
+                 fmt::format("rank {} at {} was started for {} ranks, rank 0 for {}: start every rank with "
+                             "the same size",
+                             hello.rank, guest.address, hello.size, config_.launch.size));
   }
   if (hello.rank < 0 || hello.rank >= config_.launch.size) {
-    return fault(Errc::mismatch, fmt::format("the process at {} says it is rank {}, but the job has ranks 0 to {}: give "
-                                             "every process its own rank", guest.address, hello.rank, config_.launch.size - 1));
+    return fault(Errc::mismatch,
+                 fmt::format("the process at {} says it is rank {}, but the job has ranks 0 to {}: give "
+                             "every process its own rank",
+                             guest.address, hello.rank, config_.launch.size - 1));
   }
   const auto& first = members_[static_cast<std::size_t>(hello.rank)];
   if (hello.rank != 0 && !first) return std::nullopt;
-  return fault(Errc::mismatch, fmt::format("rank {} was given twice, to the process at {} and to the one {}: give every "
-                                           "process its own rank", hello.rank, guest.address,
-                                           first ? "at " + first->address : std::string("that listens")));
+  return fault(Errc::mismatch,
+               fmt::format("rank {} was given twice, to the process at {} and to the one {}: give every "
+                           "process its own rank",
+                           hello.rank, guest.address, first ? "at " + first->address : std::string("that listens")));
 }
 
 void Door::admit(const GuestPtr& guest, const Hello& hello) {
@@ -195,8 +207,8 @@ void Door::watch(const GuestPtr& guest, std::int32_t rank) {
     members_[static_cast<std::size_t>(rank)].reset();
     told_.insert(rank);
     fail(Error{Errc::peer_lost,
-               fmt::format("rank {} at {} {} before all {} ranks had arrived: see what it printed", rank, guest->address,
-                           code ? "left" : "spoke out of turn", config_.launch.size),
+               fmt::format("rank {} at {} {} before all {} ranks had arrived: see what it printed", rank,
+                           guest->address, code ? "left" : "spoke out of turn", config_.launch.size),
                Rank{rank}, 0});
   });
 }
@@ -228,12 +240,13 @@ Error Door::missing() const {
   }
   ErrorCode ignored;
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
-  return Error{Errc::deadline,
-               fmt::format("rank{} {} of {} did not arrive at {} within {}: see whether {} started, or raise "
-                           "SHMOE_BOOTSTRAP_TIMEOUT_S",
-                           ranks.size() == 1 ? "" : "s", name_ranks(ranks), config_.launch.size,
-                           text_of(acceptor_.local_endpoint(ignored)), seconds(waited), ranks.size() == 1 ? "it" : "they"),
-               Rank{ranks.front()}, 0};
+  return Error{
+      Errc::deadline,
+      fmt::format("rank{} {} of {} did not arrive at {} within {}: see whether {} started, or raise "
+                  "SHMOE_BOOTSTRAP_TIMEOUT_S",
+                  ranks.size() == 1 ? "" : "s", name_ranks(ranks), config_.launch.size,
+                  text_of(acceptor_.local_endpoint(ignored)), seconds(waited), ranks.size() == 1 ? "it" : "they"),
+      Rank{ranks.front()}, 0};
 }
 
 /// Afterwards nothing of this door is left in the io_context.

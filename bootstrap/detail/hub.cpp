@@ -17,11 +17,12 @@ constexpr std::chrono::milliseconds kSendFailureLimit{1'000};
 
 Error cannot_listen(const ExchangeConfig& config, const Address& address, const ErrorCode& code) {
   const bool taken = code == asio::error::address_in_use;
-  return Error{taken ? Errc::already_exists : Errc::system,
-               fmt::format("rank 0 cannot listen on {} ({}): {}", address.text(), config.endpoint.source,
-                           taken ? "another job or program has it: give each job a free port in SHMOE_COMM_ID, or unset it"
-                                 : "give an address of this host in SHMOE_COMM_ID"),
-               Rank{0}, code.value()};
+  return Error{
+      taken ? Errc::already_exists : Errc::system,
+      fmt::format("rank 0 cannot listen on {} ({}): {}", address.text(), config.endpoint.source,
+                  taken ? "another job or program has it: give each job a free port in SHMOE_COMM_ID, or unset it"
+                        : "give an address of this host in SHMOE_COMM_ID"),
+      Rank{0}, code.value()};
 }
 
 }  // namespace
@@ -78,8 +79,10 @@ Result<std::vector<Blob>> Hub::gather(std::span<const std::byte> mine) {
   ++sequence_;
   if (lost_) return *lost_;
   if (mine.size() > config_.max_contribution) {
-    return Error{Errc::capacity_exceeded, fmt::format("rank 0 contributed {} bytes to exchange {}, the limit is {}", mine.size(),
-                                                      sequence_, config_.max_contribution), Rank{0}, 0};
+    return Error{Errc::capacity_exceeded,
+                 fmt::format("rank 0 contributed {} bytes to exchange {}, the limit is {}", mine.size(), sequence_,
+                             config_.max_contribution),
+                 Rank{0}, 0};
   }
   Round round{std::vector<Inbox>(members_.size()), members_.size() - 1, Clock::now() + config_.timeout, {}};
   round.inboxes[0].payload.assign(mine.begin(), mine.end());
@@ -100,7 +103,9 @@ Result<std::vector<Blob>> Hub::gather(std::span<const std::byte> mine) {
   }
   if (total > config_.max_result) {
     return Error{Errc::capacity_exceeded,
-                 fmt::format("exchange {} gathered {} bytes, the limit is {}", sequence_, total, config_.max_result), {}, 0};
+                 fmt::format("exchange {} gathered {} bytes, the limit is {}", sequence_, total, config_.max_result),
+                 {},
+                 0};
   }
   broadcast(Kind::result, join_parts(parts), std::max(round.limit, Clock::now() + kAnswerGrace));
   return parts;
@@ -123,7 +128,9 @@ void Hub::on_header(Round& round, std::size_t rank) {
   const auto header = decode_header(inbox.header);
   round.failure = fault_of(header.value_or(Header{}), rank);
   if (round.failure) return;
-  round.limit = std::min(round.limit, Clock::now() + std::chrono::milliseconds(header->remaining_ms));
+  if (header->kind == Kind::contribution) {
+    round.limit = std::min(round.limit, Clock::now() + std::chrono::milliseconds(header->remaining_ms));
+  }
   inbox.payload.resize(header->length);
   asio::async_read(members_[rank]->socket, asio::buffer(inbox.payload),
                    [this, &round, rank, kind = header->kind](const ErrorCode& code, std::size_t) {
@@ -148,23 +155,32 @@ void Hub::on_payload(Round& round, std::size_t rank, Kind kind) {
 std::optional<Error> Hub::fault_of(const Header& header, std::size_t rank) const {
   const std::string who = fmt::format("rank {} at {}", rank, members_[rank]->address);
   if (header.kind != Kind::contribution && header.kind != Kind::failure) {
-    return Error{Errc::io, fmt::format("{} sent something that is no contribution: start the same build on every rank", who),
+    return Error{Errc::io,
+                 fmt::format("{} sent something that is no contribution: start the same build on every rank", who),
                  Rank{rank}, 0};
   }
-  if (header.length > std::max<std::size_t>(config_.max_contribution, header.kind == Kind::failure ? kMaxErrorText + 64 : 0)) {
-    return Error{Errc::capacity_exceeded, fmt::format("{} contributed {} bytes to exchange {}, the limit is {}", who,
-                                                      header.length, sequence_, config_.max_contribution), Rank{rank}, 0};
+  if (header.length >
+      std::max<std::size_t>(config_.max_contribution, header.kind == Kind::failure ? kMaxErrorText + 64 : 0)) {
+    return Error{Errc::capacity_exceeded,
+                 fmt::format("{} contributed {} bytes to exchange {}, the limit is {}", who, header.length, sequence_,
+                             config_.max_contribution),
+                 Rank{rank}, 0};
   }
   if (header.kind == Kind::contribution && header.sequence != sequence_) {
-    return Error{Errc::mismatch, fmt::format("{} is in exchange {}, rank 0 in exchange {}: all ranks must make the same "
-                                             "exchanges in the same order", who, header.sequence, sequence_), Rank{rank}, 0};
+    return Error{Errc::mismatch,
+                 fmt::format("{} is in exchange {}, rank 0 in exchange {}: all ranks must make the same "
+                             "exchanges in the same order",
+                             who, header.sequence, sequence_),
+                 Rank{rank}, 0};
   }
   return std::nullopt;
 }
 
 Error Hub::gone(std::size_t rank, const ErrorCode& code) const {
-  return Error{Errc::peer_lost, fmt::format("rank {} at {} left before exchange {} was complete: see what it printed", rank,
-                                            members_[rank]->address, sequence_), Rank{rank}, has_gone(code) ? 0 : code.value()};
+  return Error{Errc::peer_lost,
+               fmt::format("rank {} at {} left before exchange {} was complete: see what it printed", rank,
+                           members_[rank]->address, sequence_),
+               Rank{rank}, has_gone(code) ? 0 : code.value()};
 }
 
 Error Hub::silent(const Round& round) const {
@@ -172,9 +188,10 @@ Error Hub::silent(const Round& round) const {
   for (std::size_t rank = 1; rank < round.inboxes.size(); ++rank) {
     if (!round.inboxes[rank].done) ranks.push_back(static_cast<std::int32_t>(rank));
   }
-  return Error{Errc::deadline, fmt::format("rank{} {} of {} did not contribute to exchange {} within {}: see where {}",
-                                           ranks.size() == 1 ? "" : "s", name_ranks(ranks), members_.size(), sequence_,
-                                           seconds(config_.timeout), ranks.size() == 1 ? "it is" : "they are"),
+  return Error{Errc::deadline,
+               fmt::format("rank{} {} of {} did not contribute to exchange {} within {}: see where {}",
+                           ranks.size() == 1 ? "" : "s", name_ranks(ranks), members_.size(), sequence_,
+                           seconds(config_.timeout), ranks.size() == 1 ? "it is" : "they are"),
                Rank{ranks.front()}, 0};
 }
 

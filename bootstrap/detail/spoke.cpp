@@ -68,9 +68,10 @@ Result<void> Spoke::open() {
     wait = std::min(2 * wait, kLongestPause);
   } while (Clock::now() < limit);
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
-  reason_.context = fmt::format("rank {} did not reach rank 0 within {}: {}: see whether rank 0 runs, or raise "
-                                "SHMOE_BOOTSTRAP_TIMEOUT_S",
-                                config_.launch.rank, seconds(waited), reason_.context);
+  reason_.context = fmt::format(
+      "rank {} did not reach rank 0 within {}: {}: see whether rank 0 runs, or raise "
+      "SHMOE_BOOTSTRAP_TIMEOUT_S",
+      config_.launch.rank, seconds(waited), reason_.context);
   return reason_;
 }
 
@@ -92,8 +93,8 @@ std::optional<Result<void>> Spoke::attempt(Clock::time_point limit) {
   }
   server_ = target->address;
   if (const auto code = connect(server_, limit)) {
-    reason_ = Error{Errc::deadline, fmt::format("cannot connect to {} ({})", server_.text(), config_.endpoint.source), Rank{0},
-                    code.value()};
+    reason_ = Error{Errc::deadline, fmt::format("cannot connect to {} ({})", server_.text(), config_.endpoint.source),
+                    Rank{0}, code.value()};
     return std::nullopt;
   }
   const auto hello = encode(Hello{kProtocol, config_.layout_version, config_.launch.size, config_.launch.rank.value(),
@@ -104,8 +105,10 @@ std::optional<Result<void>> Spoke::attempt(Clock::time_point limit) {
     return std::nullopt;
   }
   if (!answer) return Result<void>(answer.error());
+  if (answer->header.kind == Kind::failure) return Result<void>(decode_error(answer->payload));
   if (answer->header.kind == Kind::welcome) return Result<void>();
-  return Result<void>(Error{Errc::io, fmt::format("{} answered the hello with something else than a welcome", rank_0()), Rank{0}, 0});
+  return Result<void>(
+      Error{Errc::io, fmt::format("{} answered the hello with something else than a welcome", rank_0()), Rank{0}, 0});
 }
 
 ErrorCode Spoke::connect(const Address& address, Clock::time_point limit) {
@@ -130,8 +133,8 @@ void Spoke::pause(std::chrono::milliseconds duration) {
   io_.run();
 }
 
-Result<Frame> Spoke::converse(std::span<const std::byte> head, std::span<const std::byte> body, std::uint32_t max_length,
-                              Clock::time_point limit) {
+Result<Frame> Spoke::converse(std::span<const std::byte> head, std::span<const std::byte> body,
+                              std::uint32_t max_length, Clock::time_point limit) {
   std::array<std::byte, kHeaderBytes> raw{};
   std::optional<Header> header;
   Frame frame;
@@ -156,20 +159,25 @@ Result<Frame> Spoke::converse(std::span<const std::byte> head, std::span<const s
     frame.payload.resize(header->length);
     asio::async_read(socket_, asio::buffer(frame.payload), on_payload);
   };
-  const std::array<asio::const_buffer, 2> out{asio::buffer(head.data(), head.size()), asio::buffer(body.data(), body.size())};
+  const std::array<asio::const_buffer, 2> out{asio::buffer(head.data(), head.size()),
+                                              asio::buffer(body.data(), body.size())};
   asio::async_write(socket_, out, [](const ErrorCode&, std::size_t) {});
   asio::async_read(socket_, asio::buffer(raw), on_header);
   run_bounded(io_, limit, cancel);
 
   if (garbled) {
-    return Error{Errc::io, fmt::format("{} answered with something that is not a frame of shmoe: see which program listens "
-                                       "there", rank_0()), Rank{0}, 0};
+    return Error{Errc::io,
+                 fmt::format("{} answered with something that is not a frame of shmoe: see which program listens "
+                             "there",
+                             rank_0()),
+                 Rank{0}, 0};
   }
-  if (complete && frame.header.kind == Kind::failure) return decode_error(frame.payload);
   if (complete) return frame;
   if (outcome == asio::error::operation_aborted || outcome == asio::error::timed_out) {
-    return Error{Errc::deadline, fmt::format("{} did not answer rank {} within {}: see where it is", rank_0(), config_.launch.rank,
-                                             seconds(config_.timeout)), Rank{0}, 0};
+    return Error{Errc::deadline,
+                 fmt::format("{} did not answer rank {} within {}: see where it is", rank_0(), config_.launch.rank,
+                             seconds(config_.timeout)),
+                 Rank{0}, 0};
   }
   return Error{Errc::peer_lost, fmt::format("{} closed the connection: see what it printed", rank_0()), Rank{0},
                has_gone(outcome) ? 0 : outcome.value()};
@@ -187,8 +195,9 @@ Result<std::vector<Blob>> Spoke::gather(std::span<const std::byte> mine) {
   const auto limit = Clock::now() + config_.timeout;
   const auto length = static_cast<std::uint32_t>(mine.size());
   if (mine.size() > config_.max_contribution) {
-    Error error{Errc::capacity_exceeded, fmt::format("rank {} contributed {} bytes to exchange {}, the limit is {}",
-                                                     config_.launch.rank, mine.size(), sequence_, config_.max_contribution),
+    Error error{Errc::capacity_exceeded,
+                fmt::format("rank {} contributed {} bytes to exchange {}, the limit is {}", config_.launch.rank,
+                            mine.size(), sequence_, config_.max_contribution),
                 config_.launch.rank, 0};
     announce(error);
     return error;
@@ -199,10 +208,14 @@ Result<std::vector<Blob>> Spoke::gather(std::span<const std::byte> mine) {
     announce(answer.error());
     return answer.error();
   }
+  if (answer->header.kind == Kind::failure) return decode_error(answer->payload);
   auto parts = split_parts(answer->payload, static_cast<std::size_t>(config_.launch.size));
   if (answer->header.kind != Kind::result || answer->header.sequence != sequence_ || !parts) {
-    return Error{Errc::io, fmt::format("{} answered exchange {} with something else than its result: start the same build on "
-                                       "every rank", rank_0(), sequence_), Rank{0}, 0};
+    return Error{Errc::io,
+                 fmt::format("{} answered exchange {} with something else than its result: start the same build on "
+                             "every rank",
+                             rank_0(), sequence_),
+                 Rank{0}, 0};
   }
   return std::move(*parts);
 }

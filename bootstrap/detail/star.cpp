@@ -16,11 +16,13 @@ void prepare(tcp::socket& socket) {
 }
 
 std::string text_of(const tcp::endpoint& endpoint) {
-  return fmt::format("{}:{}", endpoint.address().is_v4() ? endpoint.address().to_v4().to_string() : "?", endpoint.port());
+  return fmt::format("{}:{}", endpoint.address().is_v4() ? endpoint.address().to_v4().to_string() : "?",
+                     endpoint.port());
 }
 
 tcp::endpoint endpoint_of(const Address& address) {
-  return {asio::ip::address_v4({address.octets[0], address.octets[1], address.octets[2], address.octets[3]}), address.port};
+  return {asio::ip::address_v4({address.octets[0], address.octets[1], address.octets[2], address.octets[3]}),
+          address.port};
 }
 
 std::uint32_t remaining_ms(Clock::time_point limit) {

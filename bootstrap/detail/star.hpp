@@ -9,8 +9,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
-#include "bootstrap/detail/wire.hpp"
 #include "bootstrap/socket_exchange.hpp"
+#include "bootstrap/wire.hpp"
 #include "shmem/result.hpp"
 
 namespace shmoe::bootstrap::detail {

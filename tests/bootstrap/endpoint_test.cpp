@@ -22,12 +22,44 @@ TEST_CASE("an address is four plain numbers and a port") {
   CHECK(parse_address("1.2.3.4:1", "x")->port == 1);
   CHECK(parse_address("10.0.0.255:65535", "x")->port == 65535);
 
-  for (const char* bad :
-       {"", ":", "999.1.1.1:x", "tcp://999.1.1.1:x", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:10067xyz",
-        "127.0.0.1:-1", "127.0.0.1:+1", "127.0.0.1:0x10", "127.0.0.1: 5", "127.0.0.1:5 ", " 127.0.0.1:5", "127.0.0.1:010",
-        "127.0.0.1:65536", "127.0.0.1:70000", "127.0.0.1:abc", "1.2.3.4:5:6", "localhost:10067", "host.example:5", "[::1]:5",
-        "::1:5", "010.0.0.1:5", "127.0.0.01:5", "1.2.3:5", "1.2.3.4.5:5", "1.2.3.:5", ".1.2.3:5", "1..2.3:5", "256.1.1.1:5",
-        "1.2.3.-4:5", "0x7f.0.0.1:5", "0.0.0.0:5", "224.0.0.1:5", "255.255.255.255:5", ":5", "127.0.0.1:99999999999"}) {
+  for (const char* bad : {"",
+                          ":",
+                          "999.1.1.1:x",
+                          "tcp://999.1.1.1:x",
+                          "127.0.0.1",
+                          "127.0.0.1:",
+                          "127.0.0.1:0",
+                          "127.0.0.1:10067xyz",
+                          "127.0.0.1:-1",
+                          "127.0.0.1:+1",
+                          "127.0.0.1:0x10",
+                          "127.0.0.1: 5",
+                          "127.0.0.1:5 ",
+                          " 127.0.0.1:5",
+                          "127.0.0.1:010",
+                          "127.0.0.1:65536",
+                          "127.0.0.1:70000",
+                          "127.0.0.1:abc",
+                          "1.2.3.4:5:6",
+                          "localhost:10067",
+                          "host.example:5",
+                          "[::1]:5",
+                          "::1:5",
+                          "010.0.0.1:5",
+                          "127.0.0.01:5",
+                          "1.2.3:5",
+                          "1.2.3.4.5:5",
+                          "1.2.3.:5",
+                          ".1.2.3:5",
+                          "1..2.3:5",
+                          "256.1.1.1:5",
+                          "1.2.3.-4:5",
+                          "0x7f.0.0.1:5",
+                          "0.0.0.0:5",
+                          "224.0.0.1:5",
+                          "255.255.255.255:5",
+                          ":5",
+                          "127.0.0.1:99999999999"}) {
     const auto address = parse_address(bad, "SHMOE_COMM_ID");
     INFO(bad);
     REQUIRE_FALSE(address.has_value());
@@ -39,7 +71,8 @@ TEST_CASE("an address is four plain numbers and a port") {
 TEST_CASE("argument, SHMOE_COMM_ID, CAM_COMM_ID, file: the first one given is the one taken") {
   const test::TemporaryFolder folder;
   const auto runtime = folder.path().native();
-  const auto all = environment_of({{"SHMOE_COMM_ID", "127.0.0.1:2"}, {"CAM_COMM_ID", "127.0.0.1:3"}, {"XDG_RUNTIME_DIR", runtime}});
+  const auto all =
+      environment_of({{"SHMOE_COMM_ID", "127.0.0.1:2"}, {"CAM_COMM_ID", "127.0.0.1:3"}, {"XDG_RUNTIME_DIR", runtime}});
   const auto cam = environment_of({{"CAM_COMM_ID", "127.0.0.1:3"}, {"XDG_RUNTIME_DIR", runtime}});
   const auto none = environment_of({{"XDG_RUNTIME_DIR", runtime}});
 

@@ -1,12 +1,13 @@
 #include "bootstrap/socket_exchange.hpp"
 
-#include <atomic>
 #include <csignal>
+#include <fstream>
+#include <latch>
 #include <memory>
 
 #include <doctest/doctest.h>
 
-#include "bootstrap/detail/wire.hpp"
+#include "bootstrap/wire.hpp"
 #include "tests/bootstrap/support.hpp"
 
 namespace shmoe::bootstrap {
@@ -33,7 +34,7 @@ struct Job {
 };
 
 void say_hello(const RawClient& client, const Meeting& meeting, int rank, int size) {
-  client.send(detail::encode(detail::Hello{detail::kProtocol, 3, size, rank, meeting.secret, 40'000}));
+  client.send(encode(Hello{kProtocol, 3, size, rank, meeting.secret, 40'000}));
 }
 
 }  // namespace
@@ -44,10 +45,12 @@ TEST_CASE("everyone gets everyone's contribution, of any size, in rank order") {
     auto exchange = SocketExchange::connect(job.config(rank));
     job.of(rank) = outcome(exchange);
     for (int round = 0; exchange && round < 20; ++round) {
-      const auto all = exchange->all_gather(Blob(static_cast<std::size_t>(rank * round * 100), static_cast<std::byte>(rank)));
+      const auto all =
+          exchange->all_gather(Blob(static_cast<std::size_t>(rank * round * 100), static_cast<std::byte>(rank)));
       if (!all) job.of(rank) = outcome(all);
       for (int from = 0; all && from < job.size(); ++from) {
-        if ((*all)[static_cast<std::size_t>(from)] != Blob(static_cast<std::size_t>(from * round * 100), static_cast<std::byte>(from))) {
+        if ((*all)[static_cast<std::size_t>(from)] !=
+            Blob(static_cast<std::size_t>(from * round * 100), static_cast<std::byte>(from))) {
           job.of(rank) = "wrong bytes";
         }
       }
@@ -90,7 +93,8 @@ TEST_CASE("two jobs at once do not meet") {
     if (!all) text = outcome(all);
     for (int from = 0; all && from < 3; ++from) text += test::text_of((*all)[static_cast<std::size_t>(from)]);
   });
-  for (std::size_t thread = 0; thread < seen.size(); ++thread) CHECK(seen[thread] == (thread % 2 == 0 ? "eveneveneven" : "oddoddodd"));
+  for (std::size_t thread = 0; thread < seen.size(); ++thread)
+    CHECK(seen[thread] == (thread % 2 == 0 ? "eveneveneven" : "oddoddodd"));
 }
 
 TEST_CASE("jobs one after the other on one given address") {
@@ -108,7 +112,8 @@ TEST_CASE("jobs one after the other on one given address") {
     ::close(fd);
   }
   Job job(4);
-  const Endpoint endpoint{EndpointKind::given_address, "SHMOE_COMM_ID", Address{{127, 0, 0, 1}, port}, hashed_secret("s"), {}};
+  const Endpoint endpoint{
+      EndpointKind::given_address, "SHMOE_COMM_ID", Address{{127, 0, 0, 1}, port}, hashed_secret("s"), {}};
   on_threads(0, job.size(), [&](int rank) {
     for (int round = 0; round < 10 && (round == 0 || job.of(rank) == "ok"); ++round) {
       auto config = job.config(rank);
@@ -339,14 +344,13 @@ TEST_CASE("without rank 0 between exchanges the others name it") {
 
 TEST_CASE("a silent rank is named on every other rank when the time is up") {
   Job job(3);
-  std::atomic<int> done = 0;
+  std::latch done(job.size());
   on_threads(0, job.size(), [&](int rank) {
     auto config = job.config(rank);
     config.timeout = 5s;
     auto exchange = SocketExchange::connect(config);
     if (rank != 1) job.of(rank) = exchange ? outcome(exchange->all_gather(blob("x"))) : outcome(exchange);
-    ++done;
-    while (done < job.size()) std::this_thread::yield();
+    done.arrive_and_wait();
   });
   job.outcomes.erase(job.outcomes.begin() + 1);
   job.check_same("rank 1 of 3 did not contribute to exchange 1 within 5 s");
@@ -367,18 +371,18 @@ TEST_CASE("a contribution over the limit fails on every rank") {
 
 TEST_CASE("a member that breaks the framing is named on every rank") {
   Job job(3);
-  detail::Header header;
+  Header header;
   std::string part;
   SUBCASE("giant length") {
-    header = {0xffff'ffffU, detail::Kind::contribution, 1, 40'000};
+    header = {0xffff'ffffU, Kind::contribution, 1, 40'000};
     part = "contributed 4294967295 bytes";
   }
   SUBCASE("wrong number") {
-    header = {0, detail::Kind::contribution, 2, 40'000};
+    header = {0, Kind::contribution, 2, 40'000};
     part = "is in exchange 2, rank 0 in exchange 1";
   }
   SUBCASE("wrong kind") {
-    header = {0, detail::Kind::result, 1, 40'000};
+    header = {0, Kind::result, 1, 40'000};
     part = "is no contribution";
   }
   const auto body = [&](int rank) {
@@ -390,8 +394,8 @@ TEST_CASE("a member that breaks the framing is named on every rank") {
   const Meeting meeting = await_meeting(job.file);
   const RawClient client(meeting.port);
   say_hello(client, meeting, 2, 3);
-  CHECK(client.receive(detail::kHeaderBytes).size() == detail::kHeaderBytes);
-  client.send(detail::encode(header));
+  CHECK(client.receive(kHeaderBytes).size() == kHeaderBytes);
+  client.send(encode(header));
   server.join();
   member.join();
   job.outcomes.resize(2);
@@ -415,8 +419,8 @@ TEST_CASE("a write to a rank that was reset does not end the process") {
   const Meeting meeting = await_meeting(job.file);
   RawClient client(meeting.port);
   say_hello(client, meeting, 2, 3);
-  CHECK(client.receive(detail::kHeaderBytes).size() == detail::kHeaderBytes);
-  client.send(detail::encode(detail::Header{1, detail::Kind::contribution, 1, 40'000}));
+  CHECK(client.receive(kHeaderBytes).size() == kHeaderBytes);
+  client.send(encode(Header{1, Kind::contribution, 1, 40'000}));
   client.send(Blob(1));
   client.reset();
   server.join();
@@ -444,13 +448,33 @@ TEST_CASE("a program that is not shmoe on the given address is named") {
     ::close(fd);
   });
   auto config = config_of(1, 2, "");
-  config.endpoint = Endpoint{EndpointKind::given_address, "SHMOE_COMM_ID", Address{{127, 0, 0, 1}, ntohs(address.sin_port)}, {}, {}};
+  config.endpoint =
+      Endpoint{EndpointKind::given_address, "SHMOE_COMM_ID", Address{{127, 0, 0, 1}, ntohs(address.sin_port)}, {}, {}};
   const auto exchange = SocketExchange::connect(config);
   other.join();
   ::close(listener);
   REQUIRE_FALSE(exchange.has_value());
   CHECK(exchange.error().code == Errc::io);
   CHECK(exchange.error().context.find("not a frame of shmoe") != std::string::npos);
+}
+
+TEST_CASE("what a dead rank 0 left is neither believed nor in the way") {
+  Job job(3);
+  const Owner here = *this_process();
+  std::ofstream(job.file) << fmt::format("shmoe-meeting 1\n9 {} {} {}\n", here.pid, here.start_time + 1,
+                                         to_hex(Secret{}));
+  std::filesystem::permissions(job.file, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+
+  auto config = job.config(1);
+  config.timeout = 100ms;
+  const auto alone = SocketExchange::connect(config);
+  REQUIRE_FALSE(alone.has_value());
+  CHECK(alone.error().context.find(fmt::format("was left by process {}, which is gone", here.pid)) !=
+        std::string::npos);
+
+  on_threads(0, job.size(), [&](int rank) { job.of(rank) = outcome(SocketExchange::connect(job.config(rank))); });
+  job.check_same("ok");
+  CHECK(job.folder.entries() == 0);
 }
 
 TEST_CASE("a second rank 0 of the same job is refused while the first one waits") {

@@ -16,18 +16,24 @@ Values with(Values values, const Values& more) {
 }
 
 // As mpirun of Open MPI 4.1.4 sets them for rank 1 of 2.
-const Values kOpenMpi{{"OMPI_COMM_WORLD_RANK", "1"},       {"OMPI_COMM_WORLD_SIZE", "2"},
-                      {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-                      {"OMPI_MCA_ess_base_jobid", "2100887553"}, {"OMPI_UNIVERSE_SIZE", "2"},
-                      {"PMIX_NAMESPACE", "2100887553"},    {"PMIX_RANK", "1"},
-                      {"PMIX_ID", "2100887553.1"},         {"PMIX_VERSION", "4.2.2rc2"}};
+const Values kOpenMpi{{"OMPI_COMM_WORLD_RANK", "1"},
+                      {"OMPI_COMM_WORLD_SIZE", "2"},
+                      {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                      {"OMPI_MCA_ess_base_jobid", "2100887553"},
+                      {"OMPI_UNIVERSE_SIZE", "2"},
+                      {"PMIX_NAMESPACE", "2100887553"},
+                      {"PMIX_RANK", "1"},
+                      {"PMIX_ID", "2100887553.1"},
+                      {"PMIX_VERSION", "4.2.2rc2"}};
 
 // As a PMIx server sets them; there is no size among them.
 const Values kPmix{{"PMIX_RANK", "2"}, {"PMIX_NAMESPACE", "prterun-host-77@1"}, {"PMIX_SERVER_URI41", "x"}};
 
 // As srun sets them for task 3 of 4.
-const Values kSlurm{{"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "4"},  {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_JOB_ID", "812"},
-                    {"SLURM_STEP_ID", "1"}, {"SLURM_LOCALID", "3"}, {"SLURM_NODEID", "0"}};
+const Values kSlurm{{"SLURM_PROCID", "3"},   {"SLURM_NTASKS", "4"},  {"SLURM_STEP_NUM_TASKS", "4"},
+                    {"SLURM_JOB_ID", "812"}, {"SLURM_STEP_ID", "1"}, {"SLURM_LOCALID", "3"},
+                    {"SLURM_NODEID", "0"}};
 
 std::string error_of(const Values& values) {
   const auto launch = detect_launch(environment_of(values));
@@ -56,7 +62,8 @@ TEST_CASE("each launcher is recognised by its environment") {
       {with(kSlurm, kPmix), "pmix", 2, 4, "prterun-host-77@1"},
       {kSlurm, "slurm", 3, 4, "slurm-812.1"},
       // The inner launcher wins: `shmoe run` under mpirun, mpirun in a Slurm job.
-      {with(kOpenMpi, {{"SHMOE_RANK", "3"}, {"SHMOE_SIZE", "4"}, {"SHMOE_JOB", "j"}, {"SHMOE_LAUNCHER", "shmoe"}}), "shmoe", 3, 4, "j"},
+      {with(kOpenMpi, {{"SHMOE_RANK", "3"}, {"SHMOE_SIZE", "4"}, {"SHMOE_JOB", "j"}, {"SHMOE_LAUNCHER", "shmoe"}}),
+       "shmoe", 3, 4, "j"},
       {with(kSlurm, kOpenMpi), "openmpi", 1, 2, "2100887553"},
   };
   for (const auto& expected : cases) {
@@ -79,7 +86,8 @@ TEST_CASE("without a launcher there is one rank, with a job of its own") {
 }
 
 TEST_CASE("a batch script of slurm is not a step of it") {
-  const auto launch = detect_launch(environment_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "8"}}));
+  const auto launch =
+      detect_launch(environment_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "8"}}));
   REQUIRE(launch.has_value());
   CHECK(launch->size == 1);
   CHECK(launch->description().find("not started by srun") != std::string::npos);

@@ -1,5 +1,7 @@
 // As many ranks as the published limit, each a process.
 
+#include <iostream>
+
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 
@@ -38,6 +40,7 @@ int run_rank(int rank, const std::filesystem::path& file, std::vector<std::chron
 TEST_CASE("384 processes") {
   const TemporaryFolder folder;
   const auto file = meeting_path(folder.path(), "j");
+  std::cout.flush();
   std::vector<pid_t> children;
   for (int rank = 1; rank < kRanks; ++rank) {
     const pid_t child = ::fork();

@@ -1,6 +1,7 @@
 #include "bootstrap/rendezvous_file.hpp"
 
 #include <fstream>
+#include <iostream>
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -17,6 +18,7 @@ Owner dead_owner() {
   int end[2];
   REQUIRE(::pipe(ready) == 0);
   REQUIRE(::pipe(end) == 0);
+  std::cout.flush();
   const pid_t child = ::fork();
   if (child == 0) {
     const auto owner = this_process();
@@ -114,8 +116,9 @@ TEST_CASE("a file that does not parse is an error for readers and replaced by ra
   const test::TemporaryFolder folder;
   const auto path = meeting_path(folder.path(), "j");
   const auto good = content(9, *this_process());
-  for (const std::string& text : {std::string(), std::string("shmoe-meeting 2\n") + good.substr(16), good + "more",
-                                  good.substr(0, good.size() - 3), content(0, *this_process()), std::string(5000, 'x')}) {
+  for (const std::string& text :
+       {std::string(), std::string("shmoe-meeting 2\n") + good.substr(16), good + "more",
+        good.substr(0, good.size() - 3), content(0, *this_process()), std::string(5000, 'x')}) {
     write_by_hand(path, text);
     CHECK(read_meeting(path).error().code == Errc::io);
     CHECK(MeetingFile::publish(path, Meeting{2, {}, *this_process()}).has_value());

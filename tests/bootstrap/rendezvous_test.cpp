@@ -57,7 +57,8 @@ TEST_CASE("a difference is one error on all ranks, and says what to set") {
     CHECK(text == "mismatch: rank 3 has cores 4, rank 0 has cores 2: start every rank with the same SHMOE_CORES");
   }
   for (const auto& text : on_ranks(5, with_cores(""))) {
-    CHECK(text == "mismatch: rank 3 does not state cores, rank 0 has cores 2: start every rank with the same SHMOE_CORES");
+    CHECK(text ==
+          "mismatch: rank 3 does not state cores, rank 0 has cores 2: start every rank with the same SHMOE_CORES");
   }
 }
 
@@ -79,7 +80,8 @@ TEST_CASE("nodes are told apart by boot id") {
 TEST_CASE("everyone goes on or nobody does") {
   const auto outcomes = on_ranks(4, [](SocketExchange& exchange, int rank) -> std::string {
     if (!agree(exchange, {}, "create")) return "create";
-    const Result<void> mine = rank < 2 ? Result<void>() : Error{Errc::out_of_memory, fmt::format("no room {}", rank), {}, 0};
+    const Result<void> mine =
+        rank < 2 ? Result<void>() : Error{Errc::out_of_memory, fmt::format("no room {}", rank), {}, 0};
     const auto mapped = agree(exchange, mine, "map peers");
     if (mapped || mapped.error().where != Rank{2}) return "no error";
     if (!agree(exchange, {}, "later")) return "later";

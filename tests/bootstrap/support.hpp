@@ -21,10 +21,10 @@
 
 #include "bootstrap/rendezvous_file.hpp"
 #include "bootstrap/socket_exchange.hpp"
+#include "bootstrap/wire.hpp"
 
 namespace shmoe::bootstrap::test {
 
-using Blob = std::vector<std::byte>;
 using namespace std::chrono_literals;
 
 inline Environment environment_of(std::map<std::string, std::string, std::less<>> values) {
@@ -96,7 +96,6 @@ inline std::string text_of(const Blob& bytes) {
 inline Meeting await_meeting(const std::filesystem::path& file) {
   for (;;) {
     if (auto meeting = read_meeting(file)) return *meeting;
-    std::this_thread::yield();
   }
 }
 

@@ -1,10 +1,10 @@
-#include "bootstrap/detail/wire.hpp"
+#include "bootstrap/wire.hpp"
 
 #include <doctest/doctest.h>
 
 #include "tests/bootstrap/support.hpp"
 
-namespace shmoe::bootstrap::detail {
+namespace shmoe::bootstrap {
 
 TEST_CASE("hello and header come back as they went") {
   const auto secret = random_secret();
@@ -42,10 +42,11 @@ TEST_CASE("parts are split as they were joined, and every cut is noticed") {
   const Blob joined = join_parts(parts);
   CHECK(*split_parts(joined, 3) == parts);
   CHECK_FALSE(split_parts(joined, 2).has_value());
-  for (std::size_t size = 0; size < joined.size(); ++size) CHECK_FALSE(split_parts(std::span(joined).first(size), 3).has_value());
+  for (std::size_t size = 0; size < joined.size(); ++size)
+    CHECK_FALSE(split_parts(std::span(joined).first(size), 3).has_value());
   Blob longer = joined;
   longer.push_back(std::byte{0});
   CHECK_FALSE(split_parts(longer, 3).has_value());
 }
 
-}  // namespace shmoe::bootstrap::detail
+}  // namespace shmoe::bootstrap

@@ -1,8 +1,8 @@
-#include "bootstrap/detail/wire.hpp"
+#include "bootstrap/wire.hpp"
 
 #include <algorithm>
 
-namespace shmoe::bootstrap::detail {
+namespace shmoe::bootstrap {
 namespace {
 
 template <std::size_t N>
@@ -103,7 +103,8 @@ std::optional<Header> decode_header(std::span<const std::byte, kHeaderBytes> byt
   Header header;
   header.length = *in.u32();
   const std::uint32_t kind = *in.u32();
-  if (kind < static_cast<std::uint32_t>(Kind::welcome) || kind > static_cast<std::uint32_t>(Kind::failure)) return std::nullopt;
+  if (kind < static_cast<std::uint32_t>(Kind::welcome) || kind > static_cast<std::uint32_t>(Kind::failure))
+    return std::nullopt;
   header.kind = static_cast<Kind>(kind);
   header.sequence = *in.u32();
   header.remaining_ms = *in.u32();
@@ -158,4 +159,4 @@ std::optional<std::vector<Blob>> split_parts(std::span<const std::byte> bytes, s
   return parts;
 }
 
-}  // namespace shmoe::bootstrap::detail
+}  // namespace shmoe::bootstrap

@@ -23,7 +23,7 @@
 #include "bootstrap/secret.hpp"
 #include "shmem/result.hpp"
 
-namespace shmoe::bootstrap::detail {
+namespace shmoe::bootstrap {
 
 using Blob = std::vector<std::byte>;
 
@@ -95,4 +95,4 @@ Error decode_error(std::span<const std::byte> bytes);
 Blob join_parts(const std::vector<Blob>& parts);
 std::optional<std::vector<Blob>> split_parts(std::span<const std::byte> bytes, std::size_t expected);
 
-}  // namespace shmoe::bootstrap::detail
+}  // namespace shmoe::bootstrap

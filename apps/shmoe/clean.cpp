@@ -1,0 +1,36 @@
+// shmoe clean: removes what dead jobs left in shared memory.
+
+#include <memory>
+
+#include "apps/shmoe/command.hpp"
+#include "shmem/segment.hpp"
+
+namespace shmoe::apps {
+namespace {
+
+constexpr const char* kDescription =
+    "Removes shared memory of this user whose owner is dead; what a living job uses stays.\n\n"
+    "  shmoe clean --dry-run\n\n"
+    "A job leaves something behind only if it is killed while its ranks are still finding each other.";
+
+int clean(bool dry_run) {
+  const auto report = shmem::clean_stale(dry_run);
+  if (!report) return failed("shmoe clean", report.error());
+  for (const std::string& name : report->removed) fmt::print("{} {}\n", dry_run ? "would remove" : "removed", name);
+  for (const std::string& name : report->live) fmt::print("kept {}: its owner is alive\n", name);
+  for (const std::string& name : report->foreign) fmt::print("skipped {}: it belongs to another user\n", name);
+  fmt::print("{} {}, {} in use, {} of other users\n", report->removed.size(), dry_run ? "stale" : "removed",
+             report->live.size(), report->foreign.size());
+  return 0;
+}
+
+}  // namespace
+
+void add_clean(CLI::App& app, Invocation& invocation) {
+  auto dry_run = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand("clean", kDescription);
+  command->add_flag("--dry-run", *dry_run, "only say what would be removed");
+  command->callback([dry_run, &invocation] { invocation.exit_code = clean(*dry_run); });
+}
+
+}  // namespace shmoe::apps

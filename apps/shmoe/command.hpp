@@ -1,0 +1,34 @@
+#pragma once
+// What the subcommands share: the words of the command line, where the exit code goes, and how a failure is told.
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "apps/shmoe/say.hpp"
+#include "shmem/result.hpp"
+
+namespace shmoe::apps {
+
+struct Invocation {
+  std::vector<std::string> words;         // the whole command line, program first
+  std::vector<std::string> after_dashes;  // what stands behind the first "--" of `shmoe run`
+  int exit_code = 0;
+};
+
+void add_run(CLI::App& app, Invocation& invocation);
+void add_moe(CLI::App& app, Invocation& invocation);
+void add_clean(CLI::App& app, Invocation& invocation);
+void add_info(CLI::App& app, Invocation& invocation);
+
+/// 86 for a proven deadlock, 85 for a broken contract, else 1.
+int exit_code_of(const Error& error);
+
+/// Says what failed and returns the exit code.
+int failed(std::string_view command, const Error& error);
+
+/// Is this process a rank other than 0 of a job? Such a one leaves the word to rank 0 when all fail alike.
+bool is_silent_rank();
+
+}  // namespace shmoe::apps

@@ -1,0 +1,116 @@
+// shmoe info: the machine, what started us, the settings, the memory map.
+
+#include <memory>
+
+#include "apps/shmoe/command.hpp"
+#include "apps/shmoe/layout_view.hpp"
+#include "apps/shmoe/machine.hpp"
+#include "bootstrap/launch.hpp"
+#include "runtime/config.hpp"
+
+namespace shmoe::apps {
+namespace {
+
+constexpr const char* kDescription =
+    "Says what shmoe finds: the machine, what started this process, and every setting with its value.\n\n"
+    "  shmoe info\n"
+    "  shmoe info --layout --ranks 384 --cores 8       memory map of one communicator";
+
+struct InfoOptions {
+  bool layout = false;
+  bool json = false;
+  std::int32_t ranks = 8;
+  std::optional<std::int32_t> cores;
+  std::optional<std::string> profile;
+};
+
+struct SettingValue {
+  const runtime::Setting* setting;
+  std::string value;
+  bool is_set;
+};
+
+std::vector<SettingValue> current_settings() {
+  std::vector<SettingValue> values;
+  const auto environment = bootstrap::process_environment();
+  for (const runtime::Setting& setting : runtime::settings()) {
+    const auto value = environment(setting.variable);
+    const bool secret = std::string_view{setting.variable} == "SHMOE_SECRET";
+    values.push_back({&setting, value && secret ? "(hidden)" : value.value_or(setting.fallback), value.has_value()});
+  }
+  return values;
+}
+
+std::string settings_now() {
+  std::string text;
+  for (const SettingValue& value : current_settings()) {
+    text += fmt::format("{:<26} {:<10} {}{}\n", value.setting->variable, value.value.empty() ? "-" : value.value,
+                        value.setting->meaning, value.is_set ? " (set)" : "");
+  }
+  return text;
+}
+
+nlohmann::ordered_json settings_json() {
+  auto json = nlohmann::ordered_json::object();
+  for (const SettingValue& value : current_settings()) {
+    json[value.setting->variable] = {{"value", value.value}, {"set", value.is_set}, {"takes", value.setting->takes}};
+  }
+  return json;
+}
+
+Result<shmem::BlockMap> map_of(const InfoOptions& options) {
+  auto config = runtime::Config::load();
+  if (!config) return std::move(config).error();
+  if (options.profile) config->profile = *find_profile(*options.profile);
+  const std::int32_t cores = options.cores.value_or(config->cores);
+  return shmem::block_map(
+      config->profile,
+      {.ranks = options.ranks, .cores = cores, .slots = cores, .ipc_data = config->ipc_data, .heap = config->heap});
+}
+
+int info(const InfoOptions& options) {
+  const auto launch = bootstrap::detect_launch(bootstrap::process_environment());
+  if (!launch) return failed("shmoe info", launch.error());
+  const auto map = map_of(options);
+  if (!map) return failed("shmoe info", map.error());
+  if (options.json) {
+    nlohmann::ordered_json json{{"schema", 1}, {"command", "shmoe info"}};
+    json["machine"] = to_json(look_at_machine());
+    json["launch"] = {{"launcher", launch->launcher},
+                      {"rank", launch->rank.value()},
+                      {"size", launch->size},
+                      {"job", launch->job_id},
+                      {"found_by", launch->found_by}};
+    json["settings"] = settings_json();
+    if (options.layout) json["layout"] = to_json(*map);
+    fmt::print("{}\n", json.dump(2));
+  } else if (options.layout) {
+    fmt::print("{}", to_text(*map));
+  } else {
+    fmt::print("{}launch       {}\n\n{}", to_text(look_at_machine()), launch->description(), settings_now());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_info(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<InfoOptions>();
+  CLI::App* command = app.add_subcommand("info", kDescription);
+  std::vector<std::string> profiles;
+  for (const Profile& profile : kProfiles) profiles.emplace_back(name_of(profile.id));
+  command->add_flag("--layout", options->layout, "the memory map of a communicator's block");
+  command->add_flag("--json", options->json, "as one JSON object");
+  command->add_option("--ranks", options->ranks, "ranks of the map, default 8")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("R");
+  command->add_option("--cores", options->cores, "cores of the map, default SHMOE_CORES")
+      ->check(CLI::Range(1, static_cast<int>(shmem::kMaxCores)))
+      ->type_name("C");
+  command->add_option("--profile", options->profile, "profile of the map, default SHMOE_PROFILE")
+      ->check(CLI::IsMember(profiles))
+      ->type_name("NAME");
+  command->callback([options, &invocation] { invocation.exit_code = info(*options); });
+}
+
+}  // namespace shmoe::apps

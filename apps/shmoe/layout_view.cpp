@@ -1,0 +1,49 @@
+#include "apps/shmoe/layout_view.hpp"
+
+#include <fmt/format.h>
+
+#include "apps/shmoe/machine.hpp"
+
+namespace shmoe::apps {
+
+std::vector<std::pair<std::string, std::string>> overlaps(const shmem::BlockMap& map) {
+  std::vector<std::pair<std::string, std::string>> found;
+  const auto regions = map.regions();
+  for (std::size_t a = 0; a < regions.size(); ++a) {
+    for (std::size_t b = a + 1; b < regions.size(); ++b) {
+      if (regions[a].region.overlaps(regions[b].region)) found.emplace_back(regions[a].name, regions[b].name);
+    }
+  }
+  return found;
+}
+
+std::string to_text(const shmem::BlockMap& map) {
+  std::string text = fmt::format("block of a communicator: {} ranks, {} cores, {} flags a source, {} experts\n",
+                                 map.shape.ranks, map.shape.cores, map.shape.slots, map.shape.experts);
+  text += fmt::format("{:<20} {:>14} {:>14}  {}\n", "region", "from", "to", "size");
+  for (const auto& [name, region] : map.regions()) {
+    text += fmt::format("{:<20} {:>#14x} {:>#14x}  {}\n", name, region.at.value(), region.end().value(),
+                        human(region.size));
+  }
+  text += fmt::format("{:<20} {:>14} {:>#14x}  {}\n", "whole block", "", map.size.value(), human(map.size));
+  const auto shared = overlaps(map);
+  if (shared.empty()) text += "no two regions overlap\n";
+  for (const auto& [a, b] : shared) text += fmt::format("{} overlaps {}, as published\n", a, b);
+  return text;
+}
+
+nlohmann::ordered_json to_json(const shmem::BlockMap& map) {
+  nlohmann::ordered_json json;
+  json["ranks"] = map.shape.ranks;
+  json["cores"] = map.shape.cores;
+  json["bytes"] = map.size.value();
+  json["regions"] = nlohmann::ordered_json::array();
+  for (const auto& [name, region] : map.regions()) {
+    json["regions"].push_back({{"name", name}, {"offset", region.at.value()}, {"bytes", region.size.value()}});
+  }
+  json["overlaps"] = nlohmann::ordered_json::array();
+  for (const auto& [a, b] : overlaps(map)) json["overlaps"].push_back({a, b});
+  return json;
+}
+
+}  // namespace shmoe::apps

@@ -1,0 +1,103 @@
+// The command line of shmoe.
+
+#include <algorithm>
+#include <cctype>
+#include <memory>
+
+#include "apps/shmoe/command.hpp"
+#include "runtime/config.hpp"
+
+namespace shmoe::apps {
+namespace {
+
+constexpr const char* kVersion = "shmoe " SHMOE_VERSION;
+constexpr const char* kDescription =
+    "shmoe: mixture-of-experts communication on one Linux machine. Every rank is a process with a shared segment, "
+    "every\n"
+    "AI core a thread; operators synchronise by real flags in that memory.\n\n"
+    "  shmoe moe --ranks 8            dispatch, experts, combine; timed and checked to the bit\n"
+    "  shmoe run -n 4 -- ./program    start the ranks of any program\n"
+    "  shmoe info --layout            where everything lies in a rank's memory\n"
+    "  shmoe moe --help               more about one command";
+
+/// What stands behind the first "--" of `shmoe run`; the program's options are none of ours.
+std::vector<std::string> split_dashes(std::vector<std::string>& words) {
+  if (words.size() < 2 || words[1] != "run") return {};
+  const auto dashes = std::ranges::find(words, "--");
+  if (dashes == words.end()) return {};
+  std::vector<std::string> behind(dashes + 1, words.end());
+  words.erase(dashes, words.end());
+  return behind;
+}
+
+/// One line, lower case, without the parser's line breaks.
+std::string one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  if (!text.empty()) text.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(text.front())));
+  return text;
+}
+
+/// In the list of commands only the first line of each description.
+class ShortCommands : public CLI::Formatter {
+ public:
+  std::string make_subcommand(const CLI::App* command) const override {
+    const std::string description = command->get_description();
+    return fmt::format("  {:<8}{}\n", command->get_name(), description.substr(0, description.find('\n')));
+  }
+};
+
+int refuse(const CLI::App& app, const Invocation& invocation, const CLI::ParseError& error) {
+  if (is_silent_rank()) return 1;
+  const auto chosen = app.get_subcommands();
+  if (chosen.empty() && invocation.words.size() > 1 && !invocation.words[1].starts_with("-")) {
+    say("shmoe: there is no command '{}'; see shmoe --help", invocation.words[1]);
+    return 1;
+  }
+  const std::string command = chosen.empty() ? "shmoe" : "shmoe " + chosen.front()->get_name();
+  say("{}: {}; see {} --help", command, one_line(error.what()), command);
+  return 1;
+}
+
+int parse_and_run(CLI::App& app, Invocation& invocation) {
+  std::vector<std::string> words = invocation.words;
+  invocation.after_dashes = split_dashes(words);
+  std::vector<std::string> reversed(words.rbegin(), words.rend() - 1);
+  try {
+    app.parse(reversed);
+  } catch (const CLI::Success& asked) {
+    return app.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    return refuse(app, invocation, error);
+  }
+  return invocation.exit_code;
+}
+
+int run_command_line(int argc, char** argv) {
+  Invocation invocation{.words = {argv, argv + argc}, .after_dashes = {}};
+  CLI::App app{kDescription, "shmoe"};
+  app.set_version_flag("--version", kVersion, "version of shmoe");
+  app.formatter(std::make_shared<ShortCommands>());
+  app.require_subcommand(1);
+  add_moe(app, invocation);
+  add_run(app, invocation);
+  add_info(app, invocation);
+  add_clean(app, invocation);
+  app.footer("\nSettings from the environment:\n" + runtime::settings_text());
+  return parse_and_run(app, invocation);
+}
+
+}  // namespace
+}  // namespace shmoe::apps
+
+int main(int argc, char** argv) {
+  try {
+    return shmoe::apps::run_command_line(argc, argv);
+  } catch (const shmoe::ContractViolation& violation) {
+    shmoe::apps::say("shmoe: {}", violation.what());
+    return shmoe::kExitContract;
+  } catch (const std::exception& error) {
+    shmoe::apps::say("shmoe: {}", error.what());
+    return 1;
+  }
+}

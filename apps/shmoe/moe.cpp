@@ -1,0 +1,215 @@
+// shmoe moe: the main job, started by itself or by any launcher.
+
+#include <chrono>
+#include <fstream>
+#include <memory>
+
+#include <unistd.h>
+
+#include "apps/shmoe/command.hpp"
+#include "apps/shmoe/moe_job.hpp"
+#include "apps/shmoe/process_group.hpp"
+#include "bootstrap/launch.hpp"
+#include "runtime/config.hpp"
+#include "shmem/segment.hpp"
+
+namespace shmoe::apps {
+namespace {
+
+constexpr const char* kName = "shmoe moe";
+constexpr const char* kDescription =
+    "Runs the communication of mixture-of-experts layers between processes and checks every byte.\n\n"
+    "  shmoe moe --ranks 8                                    routing drawn from measured load\n"
+    "  shmoe moe --ranks 8 --routing law_layer8.txt           recorded routing, a batch a line\n"
+    "  mpirun -n 8 shmoe moe --routing a.txt,b.txt            under another launcher; two layers by turns\n\n"
+    "Each step goes layout -> notify -> dispatch -> experts -> combine. The experts are known linear maps, so every\n"
+    "received row and every combined token is compared with a sequential reference, to the bit. At the end: the times "
+    "of\n"
+    "each stage by rank, and 'verified: bit-exact' if all ranks found everything right.\n\n"
+    "Exit code: 0 verified; 1 failed; 85 broken contract; 86 proven deadlock; 128 + signal for a killed rank.";
+
+constexpr std::int32_t kDefaultRanks = 4;
+
+struct MoeOptions {
+  std::optional<std::int32_t> ranks;
+  std::optional<std::int32_t> cores;
+  std::optional<std::string> profile;
+  MoePlan plan;
+  std::optional<std::string> json;  // a file, or "-"
+};
+
+Result<runtime::Config> config_of(const MoeOptions& options) {
+  auto config = runtime::Config::load();
+  if (!config) return config;
+  if (options.cores) config->cores = *options.cores;
+  if (options.profile) config->profile = *find_profile(*options.profile);
+  return config;
+}
+
+/// What all ranks would otherwise find out for themselves.
+Result<void> check_before_start(const MoeOptions& options) {
+  if (auto config = config_of(options); !config) return std::move(config).error();
+  if (auto source = RoutingSource::open(options.plan.routing); !source) return std::move(source).error();
+  if (!options.json || *options.json == "-") return {};
+  if (std::ofstream{*options.json, std::ios::app}) return {};
+  return Error{.code = Errc::invalid_argument, .context = fmt::format("cannot write {}", *options.json), .sys = errno};
+}
+
+int start_ranks(const MoeOptions& options, const Invocation& invocation) {
+  if (auto checked = check_before_start(options); !checked) return failed(kName, checked.error());
+  GroupPlan plan{.name = kName,
+                 .ranks = options.ranks.value_or(kDefaultRanks),
+                 .command = invocation.words,
+                 .prefix = false,
+                 .report_exits = false};
+  plan.command.front() = "/proc/self/exe";
+  const auto code = run_group(plan);
+  static_cast<void>(shmem::clean_stale(false));
+  return code ? *code : failed(kName, code.error());
+}
+
+/// On a terminal one line that is rewritten, elsewhere a line a second.
+class Progress {
+ public:
+  void operator()(std::int64_t done, std::int64_t of) {
+    const auto now = std::chrono::steady_clock::now();
+    if (terminal_) {
+      fmt::print(stderr, "\rstep {}/{} {}", done, of, done == of ? "\n" : "");
+    } else if (now - last_ >= std::chrono::seconds{1}) {
+      say("step {}/{}", done, of);
+      last_ = now;
+    }
+  }
+
+ private:
+  bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+Result<void> write_report(const MoeOptions& options, const MoeReport& report) {
+  const bool to_stdout = options.json == "-";
+  if (!to_stdout) fmt::print("{}", to_text(report));
+  if (!options.json) return {};
+  const std::string json = to_json(report, look_at_machine()).dump(2) + '\n';
+  if (to_stdout) {
+    fmt::print("{}", json);
+    return {};
+  }
+  std::ofstream out{*options.json};
+  out << json << std::flush;
+  if (out) return {};
+  return Error{.code = Errc::io, .context = fmt::format("cannot write {}", *options.json), .sys = errno};
+}
+
+Result<void> be_rank(const MoeOptions& options, const bootstrap::Launch& launch) {
+  if (options.ranks && *options.ranks != launch.size) {
+    return Error{.code = Errc::invalid_argument,
+                 .context = fmt::format("--ranks is {} but {} started {} ranks: leave --ranks out", *options.ranks,
+                                        launch.launcher, launch.size)};
+  }
+  const auto config = config_of(options);
+  if (!config) return config.error();
+  auto world = runtime::World::create(*config);
+  if (!world) return std::move(world).error();
+  MoePlan plan = options.plan;
+  if (launch.rank == Rank{0}) plan.progress = Progress{};
+  try {
+    auto report = run_moe_job(**world, plan);
+    if (!report) return std::move(report).error();
+    report->launcher = launch.launcher;
+    if (auto ended = (*world)->finalize(); !ended) return ended;
+    return launch.rank == Rank{0} ? write_report(options, *report) : Result<void>{};
+  } catch (const ContractViolation& violation) {
+    const Error error{.code = Errc::broken_contract, .context = violation.what(), .where = launch.rank};
+    (*world)->abort(error);
+    return error;
+  }
+}
+
+/// All ranks of a job fail together, so one of them tells: rank 0, or rank 1 where rank 0 is lost.
+bool tells(Rank rank, const Error& error) {
+  const bool first_is_lost = error.code == Errc::peer_lost && error.where == Rank{0};
+  return rank == Rank{first_is_lost ? 1 : 0};
+}
+
+int moe(const MoeOptions& options, const Invocation& invocation) {
+  const auto launch = bootstrap::detect_launch(bootstrap::process_environment());
+  if (!launch) return failed(kName, launch.error());
+  if (launch->launcher == "none") return start_ranks(options, invocation);
+  const auto done = be_rank(options, *launch);
+  if (done) return 0;
+  return tells(launch->rank, done.error()) ? failed(kName, done.error()) : exit_code_of(done.error());
+}
+
+void add_routing_options(CLI::App& command, MoePlan& plan) {
+  command
+      .add_option("--routing", plan.routing.files,
+                  "files of recorded routing; several are layers used by turns. A line is a batch: ids and weights\n"
+                  "separated by tabs, or JSON with topk_ids and topk_weights")
+      ->delimiter(',')
+      ->type_name("FILE[,FILE]");
+  command
+      .add_option("--tokens", plan.routing.tokens,
+                  "tokens of a rank and step, default 128; with --routing: at most so many of a line")
+      ->check(CLI::Range(0, 1 << 24))
+      ->type_name("T");
+  command.add_option("--topk", plan.routing.topk, "experts of a token, default 8; with --routing: 6")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("K");
+  command.add_option("--experts", plan.routing.experts, "routed experts, default 64")
+      ->check(CLI::Range(1, 1 << 16))
+      ->type_name("E");
+  command.add_option("--seed", plan.routing.seed, "of drawn routing and of the tokens, default 1")->type_name("S");
+}
+
+void add_job_options(CLI::App& command, MoeOptions& options) {
+  const std::map<std::string, DType> dtypes{{"bf16", DType::bf16}, {"fp16", DType::fp16}, {"fp32", DType::fp32}};
+  std::vector<std::string> profiles;
+  for (const Profile& profile : kProfiles) profiles.emplace_back(name_of(profile.id));
+  command
+      .add_option("-n,--ranks", options.ranks,
+                  fmt::format("processes to start, default {}; under a launcher it must agree", kDefaultRanks))
+      ->check(CLI::Range(1, 4096))
+      ->type_name("R");
+  command.add_option("--cores", options.cores, "cores of a rank, default SHMOE_CORES")
+      ->check(CLI::Range(1, static_cast<int>(shmem::kMaxCores)))
+      ->type_name("C");
+  command.add_option("--dtype", options.plan.shape.dtype, "bf16, fp16 or fp32; default bf16")
+      ->transform(CLI::CheckedTransformer(dtypes).description(""))
+      ->type_name("TYPE");
+  command.add_option("--hidden", options.plan.shape.hidden, "columns of a row, default 2048")
+      ->check(CLI::Range(1, 1 << 20))
+      ->type_name("H");
+  command.add_option("--steps", options.plan.steps, "measured steps, default 20")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("N");
+  command.add_option("--warmup", options.plan.warmup, "steps before them, checked but not measured; default 2")
+      ->check(CLI::Range(0, 1'000'000))
+      ->type_name("N");
+  command.add_option("--profile", options.profile, "protocol, default SHMOE_PROFILE")
+      ->check(CLI::IsMember(profiles).description(""))
+      ->type_name("NAME");
+  command
+      .add_option("--json", options.json,
+                  "the report as JSON, to a file; without a file to standard output, instead of the table")
+      ->expected(0, 1)
+      ->default_str("-")
+      ->type_name("[FILE]");
+}
+
+}  // namespace
+
+void add_moe(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<MoeOptions>();
+  CLI::App* command = app.add_subcommand("moe", kDescription);
+  command->footer("\nSettings from the environment:\n" + runtime::settings_text());
+  add_job_options(*command, *options);
+  add_routing_options(*command, options->plan);
+  command->callback([options, command, &invocation] {
+    if (command->count("--json") > 0 && (!options->json || options->json->empty())) options->json = "-";
+    options->plan.shape.seed = options->plan.routing.seed;
+    invocation.exit_code = moe(*options, invocation);
+  });
+}
+
+}  // namespace shmoe::apps

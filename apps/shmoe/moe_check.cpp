@@ -1,0 +1,131 @@
+#include "apps/shmoe/moe_check.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "apps/shmoe/payload.hpp"
+#include "ops/ep/row_map.hpp"
+
+namespace shmoe::apps {
+namespace {
+
+using ops::reference::Answer;
+using ops::reference::Origin;
+using ops::reference::Problem;
+
+class Check {
+ public:
+  Check(const MoeStep& step, const MoeShape& shape, const Problem& problem, std::span<const std::byte> received)
+      : step_(step),
+        shape_(shape),
+        problem_(problem),
+        received_(received),
+        answer_(ops::reference::solve(problem)),
+        row_bytes_(ops::row_bytes(shape.dtype, shape.hidden)),
+        token_(row_bytes_),
+        expected_(row_bytes_) {}
+
+  std::optional<Error> run() {
+    std::optional<Error> wrong = tables();
+    if (!wrong) wrong = rows();
+    if (!wrong) wrong = tokens();
+    return wrong;
+  }
+
+ private:
+  [[nodiscard]] std::optional<Error> tables() const {
+    const auto me = step_.rank.index();
+    const auto table = [&](const char* name, const auto& found, const auto& expected) -> std::optional<Error> {
+      if (std::ranges::equal(found, expected)) return std::nullopt;
+      return wrong(fmt::format("table {} differs from the reference", name));
+    };
+    auto error = table("send_token_idx", step_.layout.send_token_idx, answer_.send_token_idx[me]);
+    if (!error) error = table("put_offset", step_.notify.put_offset, answer_.put_offset);
+    if (!error) {
+      error = table("recv_tokens_per_expert", step_.notify.recv_tokens_per_expert, answer_.recv_tokens_per_expert[me]);
+    }
+    if (!error && step_.notify.total_recv_tokens != answer_.total_recv_tokens) {
+      error = wrong(
+          fmt::format("total_recv_tokens is {}, not {}", step_.notify.total_recv_tokens, answer_.total_recv_tokens));
+    }
+    return error;
+  }
+
+  std::optional<Error> rows() {
+    const std::vector<Origin>& origins = answer_.rows[step_.rank.index()];
+    if (received_.size() != origins.size() * row_bytes_) {
+      return wrong(fmt::format("{} bytes of rows, not {} rows", received_.size(), origins.size()));
+    }
+    for (std::size_t row = 0; row < origins.size(); ++row) {
+      const Origin& origin = origins[row];
+      fill_token({shape_.seed, step_.number, Rank{origin.source}, origin.token}, shape_.dtype, expected_);
+      if (auto difference = compare(received_.subspan(row * row_bytes_, row_bytes_), expected_)) {
+        return wrong(fmt::format("received row {} (expert {}, from rank {} token {} k {}) {}", row, origin.expert,
+                                 origin.source, origin.token, origin.k, *difference));
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Error> tokens() {
+    const auto expert_output = [&](std::int64_t owner, std::int64_t row) -> std::span<const std::byte> {
+      const Origin& origin = answer_.rows[static_cast<std::size_t>(owner)][static_cast<std::size_t>(row)];
+      fill_token({shape_.seed, step_.number, Rank{origin.source}, origin.token}, shape_.dtype, token_);
+      run_expert(Expert{origin.expert}, shape_.dtype, token_, expected_);
+      return expected_;
+    };
+    const std::vector<std::byte> combined =
+        ops::reference::combine(problem_, answer_, step_.rank.value(), shape_.dtype, shape_.hidden, expert_output);
+    if (combined.size() != step_.combined.size()) return wrong("another number of combined tokens");
+    for (std::size_t at = 0; at < combined.size(); at += row_bytes_) {
+      const auto found = std::span{step_.combined}.subspan(at, row_bytes_);
+      if (auto difference = compare(found, std::span{combined}.subspan(at, row_bytes_))) {
+        return wrong(fmt::format("combined token {} {}", at / row_bytes_, *difference));
+      }
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<std::string> compare(std::span<const std::byte> found,
+                                                   std::span<const std::byte> expected) const {
+    if (std::memcmp(found.data(), expected.data(), row_bytes_) == 0) return std::nullopt;
+    const auto at = std::ranges::mismatch(found, expected).in1 - found.begin();
+    const std::int64_t column = at / static_cast<std::int64_t>(size_of(shape_.dtype).value());
+    return fmt::format("has {} in column {}, not {}", ops::reference::load(shape_.dtype, found, column), column,
+                       ops::reference::load(shape_.dtype, expected, column));
+  }
+
+  [[nodiscard]] Error wrong(std::string_view what) const {
+    return Error{.code = Errc::mismatch,
+                 .context = fmt::format("wrong result on rank {} in step {}: {}", step_.rank, step_.number, what),
+                 .where = step_.rank};
+  }
+
+  const MoeStep& step_;
+  const MoeShape& shape_;
+  const Problem& problem_;
+  std::span<const std::byte> received_;
+  Answer answer_;
+  std::size_t row_bytes_;
+  std::vector<std::byte> token_, expected_;  // scratch
+};
+
+}  // namespace
+
+Problem problem_of(const std::vector<Batch>& batches, const ops::ExpertMap& experts) {
+  Problem problem{.experts = experts.experts(), .topk = batches.front().topk, .owner = {}, .ranks = {}};
+  for (Expert expert{0}; expert.value() < experts.experts(); ++expert) {
+    problem.owner.push_back(experts.owner(expert).value());
+  }
+  for (const Batch& batch : batches) problem.ranks.push_back({batch.tokens, batch.topk_ids, batch.weights});
+  return problem;
+}
+
+std::optional<Error> wrong_result(const MoeStep& step, const MoeShape& shape, const Problem& problem,
+                                  std::span<const std::byte> received) {
+  return Check{step, shape, problem, received}.run();
+}
+
+}  // namespace shmoe::apps

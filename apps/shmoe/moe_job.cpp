@@ -1,0 +1,89 @@
+#include "apps/shmoe/moe_job.hpp"
+
+#include "apps/shmoe/collective.hpp"
+#include "apps/shmoe/moe_check.hpp"
+
+namespace shmoe::apps {
+namespace {
+
+class Job {
+ public:
+  Job(runtime::Communicator& comm, const MoePlan& plan, const RoutingSource& source, ops::EpBuffers& buffers)
+      : comm_(comm),
+        plan_(plan),
+        source_(source),
+        buffers_(buffers),
+        experts_(ops::ExpertMap::even(source.experts(), comm.ranks())) {}
+
+  Result<std::vector<RankRecord>> run(Offset record) {
+    for (std::int64_t number = 0; number < plan_.warmup + plan_.steps; ++number) {
+      if (auto done = step(number); !done) return std::move(done).error();
+      if (plan_.progress) plan_.progress(number + 1, plan_.warmup + plan_.steps);
+    }
+    return gather(comm_, record, recorder_.record());
+  }
+
+ private:
+  Result<void> step(std::int64_t number) {
+    std::vector<Batch> batches;
+    for (Rank rank{0}; rank.value() < comm_.ranks(); ++rank) {
+      batches.push_back(source_.batch(number, rank, comm_.ranks()));
+    }
+    MoePipeline pipeline{comm_, plan_.shape, experts_, buffers_};
+    auto done = pipeline.run(batches[comm_.rank().index()], number);
+    if (!done) return std::move(done).error();
+    const auto received = buffers_.received(done->notify.recv_rows);
+    const auto wrong = wrong_result(*done, plan_.shape, problem_of(batches, experts_), received);
+    if (auto agreed = agree(comm_, "verification", wrong); !agreed) return agreed;
+    recorder_.verified();
+    if (number >= plan_.warmup) recorder_.add(*done, source_.topk());
+    return {};
+  }
+
+  runtime::Communicator& comm_;
+  const MoePlan& plan_;
+  const RoutingSource& source_;
+  ops::EpBuffers& buffers_;
+  ops::ExpertMap experts_;
+  RankRecorder recorder_;
+};
+
+/// What a rank needs before the first step.
+struct Prepared {
+  RoutingSource source;
+  ops::EpBuffers buffers;
+  Offset record;
+};
+
+Result<Prepared> prepare(runtime::Communicator& comm, const MoePlan& plan) {
+  auto source = RoutingSource::open(plan.routing);
+  if (!source) return std::move(source).error();
+  auto buffers = ops::EpBuffers::allocate(comm, source->experts(), plan.shape.dtype, plan.shape.hidden);
+  if (!buffers) return std::move(buffers).error();
+  auto record = comm.allocate(Bytes{sizeof(RankRecord)});
+  if (!record) return std::move(record).error();
+  return Prepared{*std::move(source), *std::move(buffers), *record};
+}
+
+}  // namespace
+
+Result<MoeReport> run_moe_job(runtime::World& world, const MoePlan& plan) {
+  runtime::Communicator& comm = world.all();
+  auto prepared = prepare(comm, plan);
+  const auto fault = prepared ? std::nullopt : std::optional{prepared.error()};
+  if (auto ready = agree(comm, "preparation", fault); !ready) return std::move(ready).error();
+  auto records = Job{comm, plan, prepared->source, prepared->buffers}.run(prepared->record);
+  if (!records) return std::move(records).error();
+  return MoeReport{.launcher = {},
+                   .routing = prepared->source.description(),
+                   .profile = std::string{name_of(comm.profile().id)},
+                   .cores = comm.cores(),
+                   .experts = prepared->source.experts(),
+                   .topk = prepared->source.topk(),
+                   .shape = plan.shape,
+                   .steps = plan.steps,
+                   .warmup = plan.warmup,
+                   .ranks = *std::move(records)};
+}
+
+}  // namespace shmoe::apps

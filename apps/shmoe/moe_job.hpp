@@ -1,0 +1,28 @@
+#pragma once
+// The main job on one rank of a world.
+
+#include <cstdint>
+#include <functional>
+
+#include "apps/shmoe/moe_report.hpp"
+#include "apps/shmoe/moe_step.hpp"
+#include "apps/shmoe/routing_source.hpp"
+#include "runtime/world.hpp"
+
+namespace shmoe::apps {
+
+struct MoePlan {
+  RoutingChoice routing;
+  MoeShape shape;
+  std::int64_t steps = 20;
+  std::int64_t warmup = 2;
+  std::function<void(std::int64_t done, std::int64_t of)> progress;  // may be empty
+};
+
+/// Every step is checked against the sequential reference on every rank.
+///
+/// Order:   collective; barriers between the steps
+/// Errors:  the same on every rank: what an operator refused, what one rank could not do, or a wrong result (mismatch)
+Result<MoeReport> run_moe_job(runtime::World& world, const MoePlan& plan);
+
+}  // namespace shmoe::apps

@@ -1,0 +1,152 @@
+#include "apps/shmoe/moe_report.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "apps/shmoe/stats.hpp"
+#include "ops/ep/row_map.hpp"
+
+namespace shmoe::apps {
+namespace {
+
+constexpr int kSchema = 1;
+/// Of larger jobs the table shows the ranks that were fastest and slowest only.
+constexpr std::size_t kMostRows = 32;
+
+double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+double ranks_a_token(const RankRecord& record) {
+  return ratio(static_cast<double>(record.ranks_reached), static_cast<double>(record.tokens));
+}
+
+double gigabytes_a_second(const RankRecord& record, Stage stage, const MoeShape& shape) {
+  const double bytes =
+      static_cast<double>(record.pairs_sent) * static_cast<double>(ops::row_bytes(shape.dtype, shape.hidden));
+  return ratio(bytes, record.total_ms[static_cast<std::size_t>(stage)] * 1e6);
+}
+
+std::string row_of(const MoeReport& report, std::size_t rank) {
+  const RankRecord& record = report.ranks[rank];
+  std::string text =
+      fmt::format("{:>4} {:>8} {:>8} {:>7.2f}", rank, record.tokens, record.rows_received, ranks_a_token(record));
+  for (std::size_t stage = 0; stage < kStages; ++stage) {
+    text += fmt::format(" {:>15}", fmt::format("{:.3f}/{:.3f}", record.median_ms[stage], record.p99_ms[stage]));
+  }
+  text += fmt::format(" {:>8.2f} {:>8.2f}\n", gigabytes_a_second(record, Stage::dispatch, report.shape),
+                      gigabytes_a_second(record, Stage::combine, report.shape));
+  return text;
+}
+
+double total_ms(const RankRecord& record) {
+  return std::accumulate(record.total_ms.begin(), record.total_ms.end(), 0.0);
+}
+
+std::vector<std::size_t> ranks_to_show(const MoeReport& report) {
+  std::vector<std::size_t> ranks(report.ranks.size());
+  std::iota(ranks.begin(), ranks.end(), std::size_t{0});
+  if (ranks.size() <= kMostRows) return ranks;
+  const auto slower = [&](std::size_t a, std::size_t b) {
+    return total_ms(report.ranks[a]) < total_ms(report.ranks[b]);
+  };
+  const auto [fastest, slowest] = std::minmax_element(ranks.begin(), ranks.end(), slower);
+  return {*fastest, *slowest};
+}
+
+}  // namespace
+
+void RankRecorder::add(const MoeStep& step, std::int32_t topk) {
+  const auto ids = step.routing.topk_idx();
+  record_.tokens += static_cast<std::int64_t>(ids.size()) / topk;
+  record_.pairs_sent += static_cast<std::int64_t>(ids.size()) - std::ranges::count(ids, -1);
+  record_.rows_received += step.notify.recv_rows;
+  record_.ranks_reached +=
+      std::accumulate(step.layout.num_tokens_per_rank.begin(), step.layout.num_tokens_per_rank.end(), std::int64_t{0});
+  for (std::size_t stage = 0; stage < kStages; ++stage) {
+    samples_ms_[stage].push_back(std::chrono::duration<double, std::milli>(step.times[stage]).count());
+  }
+}
+
+RankRecord RankRecorder::record() const {
+  RankRecord record = record_;
+  for (std::size_t stage = 0; stage < kStages; ++stage) {
+    record.median_ms[stage] = median(samples_ms_[stage]);
+    record.p99_ms[stage] = p99(samples_ms_[stage]);
+    record.total_ms[stage] = std::accumulate(samples_ms_[stage].begin(), samples_ms_[stage].end(), 0.0);
+  }
+  return record;
+}
+
+bool MoeReport::verified() const {
+  return std::ranges::all_of(ranks, [&](const RankRecord& rank) { return rank.verified_steps == warmup + steps; });
+}
+
+double MoeReport::imbalance() const {
+  std::int64_t most = 0;
+  std::int64_t sum = 0;
+  for (const RankRecord& rank : ranks) {
+    most = std::max(most, rank.rows_received);
+    sum += rank.rows_received;
+  }
+  return sum == 0 ? 1 : static_cast<double>(most) * static_cast<double>(ranks.size()) / static_cast<double>(sum);
+}
+
+std::string to_text(const MoeReport& report) {
+  std::string text = fmt::format("{} ranks of {} {}, started by {}, profile {}\n", report.ranks.size(), report.cores,
+                                 report.cores == 1 ? "core" : "cores", report.launcher, report.profile);
+  text += fmt::format("routing {}: {} experts, top {}; {} rows of hidden {}; {} steps after {} to warm up\n\n",
+                      report.routing, report.experts, report.topk, name_of(report.shape.dtype), report.shape.hidden,
+                      report.steps, report.warmup);
+  text += fmt::format("{:>4} {:>8} {:>8} {:>7} {:^79} {:^17}\n", "", "", "rows", "ranks/", "milliseconds, median/p99",
+                      "GB/s");
+  text += fmt::format("{:>4} {:>8} {:>8} {:>7}", "rank", "tokens", "received", "token");
+  for (const char* stage : kStageNames) text += fmt::format(" {:>15}", stage);
+  text += fmt::format(" {:>8} {:>8}\n", "dispatch", "combine");
+  const std::vector<std::size_t> shown = ranks_to_show(report);
+  for (const std::size_t rank : shown) text += row_of(report, rank);
+  if (shown.size() < report.ranks.size()) {
+    text += fmt::format("(fastest and slowest of {} ranks; all of them with --json)\n", report.ranks.size());
+  }
+  text += fmt::format("\nimbalance: the busiest rank received {:.2f} times the mean\n", report.imbalance());
+  text += report.verified() ? fmt::format("verified: bit-exact, every row and token of {} steps on {} ranks\n",
+                                          report.warmup + report.steps, report.ranks.size())
+                            : std::string{"not verified\n"};
+  return text;
+}
+
+nlohmann::ordered_json to_json(const MoeReport& report, const Machine& machine) {
+  nlohmann::ordered_json json;
+  json["schema"] = kSchema;
+  json["command"] = "shmoe moe";
+  json["machine"] = to_json(machine);
+  json["world"] = {{"launcher", report.launcher},   {"ranks", report.ranks.size()},
+                   {"cores", report.cores},         {"profile", report.profile},
+                   {"routing", report.routing},     {"experts", report.experts},
+                   {"topk", report.topk},           {"dtype", name_of(report.shape.dtype)},
+                   {"hidden", report.shape.hidden}, {"seed", report.shape.seed},
+                   {"steps", report.steps},         {"warmup", report.warmup}};
+  json["ranks"] = nlohmann::ordered_json::array();
+  for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
+    const RankRecord& record = report.ranks[rank];
+    nlohmann::ordered_json stages;
+    for (std::size_t stage = 0; stage < kStages; ++stage) {
+      stages[kStageNames[stage]] = {{"median_ms", record.median_ms[stage]},
+                                    {"p99_ms", record.p99_ms[stage]},
+                                    {"total_ms", record.total_ms[stage]}};
+    }
+    json["ranks"].push_back({{"rank", rank},
+                             {"tokens", record.tokens},
+                             {"rows_sent", record.pairs_sent},
+                             {"rows_received", record.rows_received},
+                             {"ranks_per_token", ranks_a_token(record)},
+                             {"dispatch_gb_per_s", gigabytes_a_second(record, Stage::dispatch, report.shape)},
+                             {"combine_gb_per_s", gigabytes_a_second(record, Stage::combine, report.shape)},
+                             {"stages", stages}});
+  }
+  json["imbalance"] = report.imbalance();
+  json["verified"] = report.verified();
+  return json;
+}
+
+}  // namespace shmoe::apps

@@ -1,0 +1,60 @@
+#pragma once
+// What the main job says in the end: a record of each rank, as a table and as JSON (moe.schema.json).
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/shmoe/machine.hpp"
+#include "apps/shmoe/moe_step.hpp"
+
+namespace shmoe::apps {
+
+/// Plain, because it travels through symmetric memory. Sums are over the measured steps.
+struct RankRecord {
+  std::int64_t tokens = 0;
+  std::int64_t pairs_sent = 0;  // rows that dispatch writes and combine reads
+  std::int64_t rows_received = 0;
+  std::int64_t ranks_reached = 0;   // different ranks of each token, summed
+  std::int64_t verified_steps = 0;  // warm-up included
+  std::array<double, kStages> median_ms{};
+  std::array<double, kStages> p99_ms{};
+  std::array<double, kStages> total_ms{};
+};
+
+/// Collects one rank's steps.
+class RankRecorder {
+ public:
+  void add(const MoeStep& step, std::int32_t topk);
+  void verified() { ++record_.verified_steps; }
+  [[nodiscard]] RankRecord record() const;
+
+ private:
+  RankRecord record_;
+  std::array<std::vector<double>, kStages> samples_ms_;
+};
+
+struct MoeReport {
+  std::string launcher;
+  std::string routing;
+  std::string profile;
+  std::int32_t cores = 1;
+  std::int32_t experts = 0;
+  std::int32_t topk = 0;
+  MoeShape shape;
+  std::int64_t steps = 0;
+  std::int64_t warmup = 0;
+  std::vector<RankRecord> ranks;
+
+  [[nodiscard]] bool verified() const;
+  /// Rows of the rank that received most, in relation to the mean; 1 where none received any.
+  [[nodiscard]] double imbalance() const;
+};
+
+std::string to_text(const MoeReport& report);
+nlohmann::ordered_json to_json(const MoeReport& report, const Machine& machine);
+
+}  // namespace shmoe::apps

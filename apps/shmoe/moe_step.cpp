@@ -1,0 +1,108 @@
+#include "apps/shmoe/moe_step.hpp"
+
+#include "apps/shmoe/collective.hpp"
+#include "apps/shmoe/payload.hpp"
+#include "ops/ep/combine_normal.hpp"
+#include "ops/ep/dispatch_normal.hpp"
+#include "ops/ep/row_map.hpp"
+
+namespace shmoe::apps {
+namespace {
+
+template <class Body>
+auto timed(MoeStep& step, Stage stage, const Body& body) {
+  const auto start = std::chrono::steady_clock::now();
+  auto result = body();
+  step.times[static_cast<std::size_t>(stage)] = std::chrono::steady_clock::now() - start;
+  return result;
+}
+
+/// The expert of each received row.
+std::vector<Expert> experts_of_rows(const MoeStep& step, const ops::ExpertMap& experts) {
+  std::vector<Expert> by_row;
+  const auto own = experts.experts_of(step.rank);
+  for (std::size_t l = 0; l < own.size(); ++l) {
+    by_row.insert(by_row.end(), static_cast<std::size_t>(step.notify.recv_tokens_per_expert[l]), own[l]);
+  }
+  return by_row;
+}
+
+}  // namespace
+
+MoeStep MoePipeline::prepared(const Batch& batch, std::int64_t number) const {
+  const std::size_t row = ops::row_bytes(shape_.dtype, shape_.hidden);
+  const std::size_t bytes = row * static_cast<std::size_t>(batch.tokens);
+  MoeStep step{.number = number,
+               .rank = comm_.rank(),
+               .routing = ops::Routing{batch.topk, batch.topk_ids, batch.weights},
+               .x = std::vector<std::byte>(bytes),
+               .layout = {},
+               .notify = {},
+               .combined = std::vector<std::byte>(bytes)};
+  for (std::int64_t token = 0; token < batch.tokens; ++token) {
+    fill_token({shape_.seed, number, step.rank, token}, shape_.dtype,
+               std::span{step.x}.subspan(row * static_cast<std::size_t>(token), row));
+  }
+  return step;
+}
+
+/// All ranks know alike whether room is needed, but one of them may not get it.
+Result<void> MoePipeline::make_room(const ops::NotifyTables& notify) {
+  if (notify.total_recv_tokens <= buffers_.capacity()) return {};
+  const Result<void> reserved = buffers_.reserve(notify);
+  return agree(comm_, "receive buffers", reserved ? std::nullopt : std::optional{reserved.error()});
+}
+
+Result<void> MoePipeline::compute(MoeStep& step) {
+  const std::vector<Expert> by_row = experts_of_rows(step, experts_);
+  const std::span<std::byte> rows = buffers_.received(step.notify.recv_rows);
+  const std::span<std::byte> answers = buffers_.answers(step.notify.recv_rows);
+  const std::size_t bytes = ops::row_bytes(shape_.dtype, shape_.hidden);
+  return comm_.launch("experts", [&](runtime::CoreContext& context) {
+    const Slice slice = context.slice(step.notify.recv_rows);
+    for (auto row = static_cast<std::size_t>(slice.first); row < static_cast<std::size_t>(slice.last); ++row) {
+      run_expert(by_row[row], shape_.dtype, rows.subspan(row * bytes, bytes), answers.subspan(row * bytes, bytes));
+    }
+  });
+}
+
+Result<MoeStep> MoePipeline::run(const Batch& batch, std::int64_t number) {
+  MoeStep step = prepared(batch, number);
+  const auto ids = step.routing.topk_idx_i32();
+  const Offset counts = buffers_.next_counts();
+  auto layout = timed(step, Stage::layout, [&] { return ops::layout(comm_, {step.routing, experts_, counts}); });
+  if (!layout) return std::move(layout).error();
+  step.layout = *std::move(layout);
+  auto notify = timed(step, Stage::notify, [&] { return ops::notify(comm_, {step.layout, experts_}); });
+  if (!notify) return std::move(notify).error();
+  step.notify = *std::move(notify);
+  if (auto room = make_room(step.notify); !room) return std::move(room).error();
+  const ops::DispatchArgs send{.x = step.x,
+                               .dtype = shape_.dtype,
+                               .hidden = shape_.hidden,
+                               .topk_idx = ids,
+                               .experts = experts_,
+                               .layout = step.layout,
+                               .notify = step.notify,
+                               .recv_x = buffers_.recv_x(),
+                               .capacity = buffers_.capacity()};
+  auto sent = timed(step, Stage::dispatch, [&] { return ops::dispatch_normal(comm_, send); });
+  if (!sent) return std::move(sent).error();
+  auto computed = timed(step, Stage::experts, [&] { return compute(step); });
+  if (!computed) return std::move(computed).error();
+  const ops::CombineArgs fetch{.expert_out = buffers_.expert_out(),
+                               .capacity = buffers_.capacity(),
+                               .dtype = shape_.dtype,
+                               .hidden = shape_.hidden,
+                               .topk_idx = ids,
+                               .weights = step.routing.weights(),
+                               .experts = experts_,
+                               .layout = step.layout,
+                               .notify = step.notify,
+                               .x = step.combined};
+  auto combined = timed(step, Stage::combine, [&] { return ops::combine_normal(comm_, fetch); });
+  if (!combined) return std::move(combined).error();
+  return step;
+}
+
+}  // namespace shmoe::apps

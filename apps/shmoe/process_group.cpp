@@ -1,0 +1,289 @@
+#include "apps/shmoe/process_group.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <optional>
+#include <random>
+
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#include "apps/shmoe/child_process.hpp"
+#include "apps/shmoe/line_forwarder.hpp"
+#include "apps/shmoe/say.hpp"
+
+namespace shmoe::apps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How long output of processes that outlive their rank is waited for.
+constexpr std::chrono::milliseconds kDrain{500};
+
+std::string signal_name(int number) {
+  const char* name = ::sigabbrev_np(number);
+  return name == nullptr ? fmt::format("signal {}", number) : fmt::format("signal {} (SIG{})", number, name);
+}
+
+int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+Result<void> allow_descriptors(std::int32_t ranks) {
+  const auto needed = static_cast<rlim_t>(ranks) * 2 + 64;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur >= needed) return {};
+  if (limit.rlim_max < needed) {
+    return Error{Errc::system,
+                 fmt::format("{} ranks need {} open files, but the hard limit is {}: raise it "
+                             "(ulimit -Hn) or start fewer ranks",
+                             ranks, needed, limit.rlim_max),
+                 {}};
+  }
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return Error{Errc::system, "cannot raise the limit of open files", {}, errno};
+  return {};
+}
+
+std::string unique_job() {
+  std::random_device random;
+  return fmt::format("shmoe-{}-{:08x}", ::getpid(), random());
+}
+
+/// The signals that the launcher handles, blocked and readable while this lives.
+class Signals {
+ public:
+  Signals() {
+    sigset_t handled;
+    sigemptyset(&handled);
+    for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&handled, number);
+    ::sigprocmask(SIG_BLOCK, &handled, &before_);
+    descriptor_ = FileDescriptor{::signalfd(-1, &handled, SFD_NONBLOCK | SFD_CLOEXEC)};
+  }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+  ~Signals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
+  [[nodiscard]] const sigset_t& before() const { return before_; }
+  std::optional<int> next() {
+    signalfd_siginfo info{};
+    if (::read(descriptor_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return std::nullopt;
+    return static_cast<int>(info.ssi_signo);
+  }
+
+ private:
+  sigset_t before_{};
+  FileDescriptor descriptor_;
+};
+
+class Group {
+ public:
+  explicit Group(const GroupPlan& plan) : plan_(plan) {}
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  ~Group() { kill_all(); }
+
+  Result<void> start();
+  int run();
+
+ private:
+  enum class Stage : std::uint8_t { running, patient, terminating, killing };
+  struct End {
+    std::int32_t rank;
+    int status;
+  };
+
+  void poll_once();
+  void on_signal(int number);
+  void reap();
+  void on_first_failure(const End& end);
+  void terminate(int number);
+  void on_deadline();
+  void drain();
+  void kill_all();
+  void set_stage(Stage stage, std::chrono::milliseconds limit);
+  [[nodiscard]] std::size_t alive() const;
+  [[nodiscard]] std::string names_of_alive() const;
+  [[nodiscard]] int milliseconds_left() const;
+
+  const GroupPlan& plan_;
+  Signals signals_;
+  Guardian guardian_;
+  std::vector<pid_t> pids_;  // by rank; 0: ended
+  std::deque<LineForwarder> streams_;
+  Stage stage_ = Stage::running;
+  std::optional<Clock::time_point> deadline_;
+  std::optional<int> code_;
+};
+
+Result<void> Group::start() {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  auto guardian = start_guardian();
+  if (!guardian) return guardian.error();
+  guardian_ = *std::move(guardian);
+  const std::string job = unique_job();
+  for (std::int32_t rank = 0; rank < plan_.ranks; ++rank) {
+    ChildPlan child_plan{plan_.command, plan_.environment, guardian_.pid, signals_.before()};
+    child_plan.environment.insert(child_plan.environment.end(), {{"SHMOE_LAUNCHER", "shmoe"},
+                                                                 {"SHMOE_JOB", job},
+                                                                 {"SHMOE_RANK", std::to_string(rank)},
+                                                                 {"SHMOE_SIZE", std::to_string(plan_.ranks)}});
+    auto child = start_child(child_plan);
+    if (!child) return child.error();
+    const std::string prefix = plan_.prefix ? fmt::format("[{}] ", rank) : "";
+    pids_.push_back(child->pid);
+    streams_.emplace_back(std::move(child->out), STDOUT_FILENO, prefix);
+    streams_.emplace_back(std::move(child->err), STDERR_FILENO, prefix);
+  }
+  if (plan_.limit.count() > 0) deadline_ = Clock::now() + plan_.limit;
+  return {};
+}
+
+int Group::run() {
+  reap();
+  while (alive() > 0) poll_once();
+  ::kill(-guardian_.pid, SIGKILL);
+  drain();
+  return code_.value_or(0);
+}
+
+int Group::milliseconds_left() const {
+  if (!deadline_) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, std::numeric_limits<int>::max()));
+}
+
+void Group::poll_once() {
+  std::vector<pollfd> ready{{signals_.descriptor(), POLLIN, 0}};
+  for (const LineForwarder& stream : streams_) ready.push_back({stream.descriptor(), POLLIN, 0});
+  if (::poll(ready.data(), ready.size(), milliseconds_left()) < 0) return;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    if (ready[i + 1].revents != 0) streams_[i].forward();
+  }
+  if (ready[0].revents != 0) {
+    while (const auto number = signals_.next()) on_signal(*number);
+  }
+  if (deadline_ && Clock::now() >= *deadline_) on_deadline();
+}
+
+void Group::on_signal(int number) {
+  if (number == SIGCHLD) return reap();
+  if (stage_ >= Stage::terminating) {
+    ::kill(-guardian_.pid, SIGKILL);
+    return;
+  }
+  if (!code_) {
+    say("{}: told to end by {}; ending {} ranks", plan_.name, signal_name(number), alive());
+    code_ = 128 + number;
+  }
+  terminate(number);
+}
+
+/// Of the ranks that ended at the same time a killed one is named rather than one that exited.
+void Group::reap() {
+  std::optional<End> failed;
+  int status = 0;
+  for (pid_t pid = ::waitpid(-1, &status, WNOHANG); pid > 0; pid = ::waitpid(-1, &status, WNOHANG)) {
+    const auto found = std::ranges::find(pids_, pid);
+    if (found == pids_.end()) continue;
+    *found = 0;
+    const End end{static_cast<std::int32_t>(found - pids_.begin()), status};
+    const bool worse = !failed || (WIFSIGNALED(status) && !WIFSIGNALED(failed->status));
+    if (exit_code(status) != 0 && worse) failed = end;
+  }
+  if (failed && !code_) on_first_failure(*failed);
+}
+
+void Group::on_first_failure(const End& end) {
+  code_ = exit_code(end.status);
+  if (WIFSIGNALED(end.status)) {
+    say("{}: rank {} was killed by {}", plan_.name, end.rank, signal_name(WTERMSIG(end.status)));
+  } else if (plan_.report_exits) {
+    say("{}: rank {} exited with code {}", plan_.name, end.rank, WEXITSTATUS(end.status));
+  }
+  set_stage(Stage::patient, plan_.patience);
+}
+
+void Group::set_stage(Stage stage, std::chrono::milliseconds limit) {
+  stage_ = stage;
+  deadline_ = Clock::now() + limit;
+}
+
+void Group::terminate(int number) {
+  ::kill(-guardian_.pid, number);
+  set_stage(Stage::terminating, plan_.grace);
+}
+
+void Group::on_deadline() {
+  switch (stage_) {
+    case Stage::running:
+      say("{}: {} ran longer than the limit of {} s; ending them", plan_.name, names_of_alive(),
+          std::chrono::duration<double>(plan_.limit).count());
+      code_ = kExitTimeout;
+      return terminate(SIGTERM);
+    case Stage::patient: return terminate(SIGTERM);
+    case Stage::terminating:
+    case Stage::killing:
+      if (stage_ == Stage::terminating) say("{}: {} did not end when told to; killed", plan_.name, names_of_alive());
+      ::kill(-guardian_.pid, SIGKILL);
+      set_stage(Stage::killing, plan_.grace);
+  }
+}
+
+void Group::drain() {
+  const Clock::time_point end = Clock::now() + kDrain;
+  while (Clock::now() < end) {
+    std::vector<pollfd> open;
+    std::vector<LineForwarder*> streams;
+    for (LineForwarder& stream : streams_) {
+      if (stream.descriptor() < 0) continue;
+      open.push_back({stream.descriptor(), POLLIN, 0});
+      streams.push_back(&stream);
+    }
+    if (open.empty() || ::poll(open.data(), open.size(), static_cast<int>(kDrain.count())) <= 0) return;
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      if (open[i].revents != 0) streams[i]->forward();
+    }
+  }
+}
+
+void Group::kill_all() {
+  if (guardian_.pid < 0) return;
+  ::kill(-guardian_.pid, SIGKILL);
+  for (const pid_t pid : pids_) {
+    if (pid > 0) ::waitpid(pid, nullptr, 0);
+  }
+  ::waitpid(guardian_.pid, nullptr, 0);
+}
+
+std::size_t Group::alive() const { return pids_.size() - static_cast<std::size_t>(std::ranges::count(pids_, 0)); }
+
+std::string Group::names_of_alive() const {
+  std::vector<std::size_t> ranks;
+  for (std::size_t rank = 0; rank < pids_.size(); ++rank) {
+    if (pids_[rank] != 0) ranks.push_back(rank);
+  }
+  if (ranks.size() <= 10) return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+  return fmt::format("{} of {} ranks", ranks.size(), pids_.size());
+}
+
+}  // namespace
+
+Result<int> run_group(const GroupPlan& plan) {
+  SHMOE_EXPECTS(plan.ranks >= 1 && !plan.command.empty(), "{} ranks of a command of {} words", plan.ranks,
+                plan.command.size());
+  if (auto allowed = allow_descriptors(plan.ranks); !allowed) return allowed.error();
+  Group group{plan};
+  if (auto started = group.start(); !started) return started.error();
+  return group.run();
+}
+
+}  // namespace shmoe::apps

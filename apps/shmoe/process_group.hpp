@@ -1,0 +1,38 @@
+#pragma once
+// The ranks of a job as child processes: started together, watched together, ended together.
+//
+//   launcher ──┬── guardian        leads the process group; kills it when the launcher's end of their pipe closes
+//              ├── rank 0          in the guardian's group, dies with the launcher (parent-death signal)
+//              └── rank 1 ...      whatever a rank starts is in the group too
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shmem/result.hpp"
+
+namespace shmoe::apps {
+
+struct GroupPlan {
+  std::string name = "shmoe run";  // who speaks in the messages
+  std::int32_t ranks = 1;
+  std::vector<std::string> command = {};                              // program and arguments
+  std::vector<std::pair<std::string, std::string>> environment = {};  // added to ours, beside SHMOE_RANK and the like
+  bool prefix = true;                                                 // "[2] " before the lines of rank 2
+  bool report_exits = true;                   // name a rank that exits non-zero; signals always are
+  std::chrono::milliseconds limit{0};         // of the whole job; 0: none
+  std::chrono::milliseconds patience{3'000};  // for survivors to end with an error of their own
+  std::chrono::milliseconds grace{5'000};     // from SIGTERM to SIGKILL
+};
+
+inline constexpr int kExitTimeout = 124;
+
+/// Runs the ranks to their end and returns the exit code of the job: that of the first rank that failed, 128 + signal
+/// for one that was killed or where the launcher itself is told to end, kExitTimeout past the limit.
+/// SIGINT, SIGTERM and SIGHUP are passed on; a second one kills at once. Standard input of a rank is empty.
+/// Errors:  invalid_argument: no such program; system: no more processes or descriptors; no rank runs on return
+Result<int> run_group(const GroupPlan& plan);
+
+}  // namespace shmoe::apps

@@ -1,0 +1,61 @@
+#include "apps/shmoe/routing_source.hpp"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace shmoe::apps {
+
+Result<RoutingSource> RoutingSource::open(const RoutingChoice& choice) {
+  RoutingSource source;
+  source.at_most_ = choice.tokens;
+  source.world_.experts = choice.experts;
+  source.world_.seed = choice.seed;
+  source.world_.topk = choice.topk.value_or(source.world_.topk);
+  source.world_.tokens = choice.tokens.value_or(source.world_.tokens);
+  RoutingRules rules{.topk_given = choice.topk.has_value(), .experts = choice.experts};
+  rules.topk = choice.topk.value_or(rules.topk);
+  for (const std::string& path : choice.files) {
+    auto layer = read_routing_file(path, rules);
+    if (!layer) return std::move(layer).error();
+    source.world_.topk = layer->topk;
+    source.layers_.push_back(*std::move(layer));
+    const RoutingFile& first = source.layers_.front();
+    if (source.world_.topk == first.topk) continue;
+    return Error{.code = Errc::invalid_argument,
+                 .context = fmt::format("{} has top {} but {} has top {}: layers of one job have the same", first.path,
+                                        first.topk, path, source.world_.topk)};
+  }
+  if (source.topk() > source.experts() && choice.files.empty()) {
+    return Error{.code = Errc::invalid_argument,
+                 .context = fmt::format("top {} of {} experts: give a smaller --topk or more --experts", source.topk(),
+                                        source.experts())};
+  }
+  return source;
+}
+
+std::string RoutingSource::description() const {
+  if (layers_.empty()) return "drawn from measured load (OLMoE)";
+  std::vector<std::string> names;
+  for (const RoutingFile& layer : layers_) names.push_back(std::filesystem::path{layer.path}.filename());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+Batch RoutingSource::batch(std::int64_t step, Rank rank, std::int32_t ranks) const {
+  if (layers_.empty()) return draw_batch(world_, step, rank);
+  const auto count = static_cast<std::int64_t>(layers_.size());
+  const std::vector<Batch>& lines = layers_[static_cast<std::size_t>(step % count)].batches;
+  const auto line = static_cast<std::size_t>(step / count * ranks + rank.value()) % lines.size();
+  Batch batch = lines[line];
+  batch.topk = topk();
+  if (at_most_ && *at_most_ < batch.tokens) {
+    batch.tokens = *at_most_;
+    const auto pairs = static_cast<std::size_t>(*at_most_) * static_cast<std::size_t>(topk());
+    batch.topk_ids.resize(pairs);
+    if (!batch.weights.empty()) batch.weights.resize(pairs);
+  }
+  return batch;
+}
+
+}  // namespace shmoe::apps

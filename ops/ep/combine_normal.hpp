@@ -1,0 +1,51 @@
+#pragma once
+// Fetches the K expert outputs of each token from their owners and adds them up, weighted, without copying a row.
+//
+//   host      tables, shapes --> Handshake
+//   enter     BarrierAll: every rank's expert output is complete
+//   sums      every core: its share of the tokens:  x[t] = round(sum over k of expert_out[row(t,k)] * weight[t,k])
+//             SyncAll
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "ops/ep/expert_map.hpp"
+#include "ops/ep/layout.hpp"
+#include "ops/ep/notify.hpp"
+#include "ops/handshake.hpp"
+#include "runtime/communicator.hpp"
+#include "shmem/types.hpp"
+
+namespace shmoe::ops {
+
+struct CombineArgs {
+  Offset expert_out;          // symmetric [capacity, H] of dtype: row i is the expert's answer to row i of recv_x
+  std::int64_t capacity = 0;  // rows; the same on every rank
+  DType dtype = DType::bf16;
+  std::int64_t hidden = 0;
+  std::span<const std::int32_t> topk_idx;  // [T, K] i32, where layout takes i64: Routing::topk_idx_i32
+  std::span<const float> weights;          // [T, K], or none: every weight is 1
+  const ExpertMap& experts;
+  const LayoutTables& layout;
+  const NotifyTables& notify;
+  std::span<std::byte> x;  // out: [T, H] of dtype, any own memory
+};
+
+/// Products and sums are single fp32 operations from +0 in ascending k, then one rounding to nearest even: the result
+/// does not depend on the number of cores or the schedule. A token whose pairs are all dropped gets zeros.
+///
+/// Shapes:  H >= 1; row stride H * sizeof(dtype), no padding
+/// Order:   no barrier at the exit: peers may still read this rank's expert_out on return, so it must not change before
+///          this rank has passed the entry of the next notify or dispatch
+/// Errors:  on every rank the same: mismatch of experts, K, H, dtype, capacity, expert_out, tables or heaps;
+///          capacity_exceeded; invalid_argument of a rank's own shapes and ids
+/// Source:  combine normal of the published operators without prob_grad
+Result<void> combine_normal(runtime::Communicator& comm, const CombineArgs& args);
+
+Handshake combine_handshake(const CombineArgs& args, const shmem::BlockMap& map, Rank rank, std::uint64_t heap_history);
+
+/// Order:   as combine_normal.
+void combine_normal_kernel(runtime::CoreContext& context, const CombineArgs& args, const Handshake& handshake);
+
+}  // namespace shmoe::ops

@@ -1,0 +1,53 @@
+#pragma once
+// Puts each token row straight to its final place on the rank that owns its expert: one write a row, no staging.
+//
+//   host      tables, capacity, shapes --> Handshake
+//   enter     BarrierAll: every rank has finished reading counts, and the rows of the call before
+//   rows      every core: its share of the T*K pairs -> recv_x[row] of the owner
+//   exit      BarrierAll: all rows for this rank have arrived
+//
+//   recv_x of a rank:  | expert l=0: src 0 | src 1 | .. | expert l=1: src 0 | .. | not written .. capacity |
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "ops/ep/expert_map.hpp"
+#include "ops/ep/layout.hpp"
+#include "ops/ep/notify.hpp"
+#include "ops/handshake.hpp"
+#include "runtime/communicator.hpp"
+#include "shmem/types.hpp"
+
+namespace shmoe::ops {
+
+struct DispatchArgs {
+  std::span<const std::byte> x;  // [T, H] of dtype, any own memory
+  DType dtype = DType::bf16;
+  std::int64_t hidden = 0;
+  std::span<const std::int32_t> topk_idx;  // [T, K] i32, where layout takes i64: Routing::topk_idx_i32
+  const ExpertMap& experts;
+  const LayoutTables& layout;
+  const NotifyTables& notify;
+  Offset recv_x;              // symmetric [capacity, H] of dtype
+  std::int64_t capacity = 0;  // rows; the same on every rank
+};
+
+/// Tables may be used again for further dispatches of the same routing.
+///
+/// Shapes:  H >= 1; row stride H * sizeof(dtype), no padding; T = 0 takes part like any other rank
+/// Order:   on return recv_rows rows of this rank's recv_x are readable; rows after them keep their old content. A rank
+///          overwrites recv_x of its peers only after all of them have entered
+/// Errors:  on every rank the same, and no row written: capacity_exceeded; mismatch of experts, K, H, dtype, capacity,
+///          recv_x, tables or heaps; invalid_argument of a rank's own shapes and ids
+/// Source:  dispatch normal of the published operators without quantisation; exact row lengths instead of multiples of
+///          32 bytes
+Result<void> dispatch_normal(runtime::Communicator& comm, const DispatchArgs& args);
+
+Handshake dispatch_handshake(const DispatchArgs& args, const shmem::BlockMap& map, Rank rank,
+                             std::uint64_t heap_history);
+
+/// Order:   as dispatch_normal.
+void dispatch_normal_kernel(runtime::CoreContext& context, const DispatchArgs& args, const Handshake& handshake);
+
+}  // namespace shmoe::ops

@@ -1,0 +1,169 @@
+#include "ops/ep/layout.hpp"
+
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "ops/handshake.hpp"
+
+namespace shmoe::ops {
+
+namespace {
+
+using Counts = std::span<std::int32_t>;
+
+std::optional<Error> shape_fault(const LayoutArgs& args, Rank rank, std::int32_t ranks) {
+  const Routing& routing = args.routing;
+  const std::size_t pairs = routing.topk_idx().size();
+  if (routing.topk() < 1) {
+    return fault_of(rank, Errc::invalid_argument, fmt::format("layout: top-k is {}, at least 1", routing.topk()));
+  }
+  if (pairs % static_cast<std::size_t>(routing.topk()) != 0) {
+    return fault_of(
+        rank, Errc::invalid_argument,
+        fmt::format("layout: {} expert ids are no whole number of tokens of top-k {}", pairs, routing.topk()));
+  }
+  if (pairs > std::numeric_limits<std::int32_t>::max()) {
+    return fault_of(rank, Errc::invalid_argument, fmt::format("layout: {} expert ids do not fit 32-bit counts", pairs));
+  }
+  if (args.experts.ranks() != ranks) {
+    return fault_of(
+        rank, Errc::invalid_argument,
+        fmt::format("layout: the expert map is for {} ranks, the communicator has {}", args.experts.ranks(), ranks));
+  }
+  return std::nullopt;
+}
+
+Counts row_of(std::vector<std::int32_t>& table, std::int64_t row, std::int32_t columns) {
+  return Counts{table}.subspan(static_cast<std::size_t>(row * columns), static_cast<std::size_t>(columns));
+}
+
+/// Counts one token; false where one of its ids is bad, which then counts as dropped.
+class TokenCounter {
+ public:
+  TokenCounter(const LayoutArgs& args, Rank rank, Counts experts, Counts ranks)
+      : args_(&args), rank_(rank), experts_(experts), ranks_(ranks) {}
+
+  void count(std::int64_t token, Counts in_rank) {
+    const std::int32_t topk = args_->routing.topk();
+    for (std::int32_t& flag : in_rank) flag = 0;
+    for (std::int32_t k = 0; k < topk; ++k) {
+      const std::int64_t id = args_->routing.topk_idx()[static_cast<std::size_t>(token * topk + k)];
+      if (id < 0 || id >= args_->experts.experts()) {
+        if (id != -1 && !fault_) fault_ = bad_id(token, k, id);
+        continue;
+      }
+      ++experts_[static_cast<std::size_t>(id)];
+      in_rank[args_->experts.owner(Expert{id}).index()] = 1;
+    }
+    for (std::size_t rank = 0; rank < in_rank.size(); ++rank) ranks_[rank] += in_rank[rank];
+  }
+  [[nodiscard]] std::optional<Error>& fault() { return fault_; }
+
+ private:
+  [[nodiscard]] Error bad_id(std::int64_t token, std::int32_t k, std::int64_t id) const {
+    return fault_of(
+        rank_, Errc::invalid_argument,
+        fmt::format("token {}, k {}: expert id {} is not in [-1, {})", token, k, id, args_->experts.experts()));
+  }
+
+  const LayoutArgs* args_;
+  Rank rank_;
+  Counts experts_;
+  Counts ranks_;
+  std::optional<Error> fault_;
+};
+
+void count_own_tokens(runtime::CoreContext& context, const LayoutArgs& args, LayoutWork& work) {
+  const std::int64_t core = context.core().value();
+  TokenCounter counter(args, context.rank(), row_of(work.tables.notify_send_data, core, args.experts.experts()),
+                       row_of(work.rank_rows, core, context.ranks()));
+  const Slice tokens = context.slice(work.tables.tokens);
+  for (std::int64_t token = tokens.first; token < tokens.last; ++token) {
+    counter.count(token, row_of(work.tables.is_token_in_rank, token, context.ranks()));
+  }
+  work.faults[context.core().index()] = std::move(counter.fault());
+}
+
+/// Exclusive prefix down one column, in place; returns the total.
+std::int32_t prefix_column(std::vector<std::int32_t>& table, std::int32_t columns, std::int64_t column) {
+  std::int32_t sum = 0;
+  for (auto at = static_cast<std::size_t>(column); at < table.size(); at += static_cast<std::size_t>(columns)) {
+    sum += std::exchange(table[at], sum);
+  }
+  return sum;
+}
+
+void fold_own_columns(runtime::CoreContext& context, const LayoutArgs& args, LayoutWork& work) {
+  LayoutTables& tables = work.tables;
+  const Slice experts = context.slice(args.experts.experts());
+  std::vector<std::int32_t> totals;
+  for (std::int64_t expert = experts.first; expert < experts.last; ++expert) {
+    totals.push_back(prefix_column(tables.notify_send_data, args.experts.experts(), expert));
+  }
+  if (!totals.empty()) {
+    const Offset at = args.num_tokens_per_expert + Bytes{4} * static_cast<std::uint64_t>(experts.first);
+    context.put(context.rank(), at, std::span<const std::int32_t>{totals});
+  }
+  const Slice ranks = context.slice(context.ranks());
+  for (std::int64_t rank = ranks.first; rank < ranks.last; ++rank) {
+    tables.num_tokens_per_rank[static_cast<std::size_t>(rank)] = prefix_column(work.rank_rows, context.ranks(), rank);
+  }
+  if (context.core() == Core{0}) {
+    for (std::optional<Error>& fault : work.faults) {
+      if (fault && !tables.fault) tables.fault = std::move(fault);
+    }
+  }
+}
+
+void number_own_tokens(runtime::CoreContext& context, const LayoutArgs& args, LayoutTables& tables) {
+  const Counts next = row_of(tables.notify_send_data, context.core().value(), args.experts.experts());
+  const Slice tokens = context.slice(tables.tokens);
+  for (std::int64_t pair = tokens.first * tables.topk; pair < tokens.last * tables.topk; ++pair) {
+    const auto at = static_cast<std::size_t>(pair);
+    const std::int64_t id = args.routing.topk_idx()[at];
+    const bool counted = id >= 0 && id < args.experts.experts();
+    tables.send_token_idx[at] = counted ? next[static_cast<std::size_t>(id)]++ : -1;
+  }
+}
+
+}  // namespace
+
+LayoutWork prepare_layout(const LayoutArgs& args, Rank rank, std::int32_t ranks, std::int32_t cores) {
+  LayoutWork work;
+  LayoutTables& tables = work.tables;
+  tables.topk = args.routing.topk();
+  tables.experts = args.experts.experts();
+  tables.num_tokens_per_expert = args.num_tokens_per_expert;
+  tables.fault = shape_fault(args, rank, ranks);
+  if (tables.fault) return work;
+
+  const auto columns = static_cast<std::size_t>(ranks);
+  const auto rows = static_cast<std::size_t>(cores);
+  tables.tokens = args.routing.tokens();
+  tables.num_tokens_per_rank.resize(columns);
+  tables.is_token_in_rank.resize(static_cast<std::size_t>(tables.tokens) * columns);
+  tables.notify_send_data.resize(rows * static_cast<std::size_t>(args.experts.experts()));
+  tables.send_token_idx.resize(args.routing.topk_idx().size());
+  work.rank_rows.resize(rows * columns);
+  work.faults.resize(rows);
+  return work;
+}
+
+void layout_kernel(runtime::CoreContext& context, const LayoutArgs& args, LayoutWork& work) {
+  count_own_tokens(context, args, work);
+  context.sync_all();
+  fold_own_columns(context, args, work);
+  context.sync_all();
+  number_own_tokens(context, args, work.tables);
+}
+
+Result<LayoutTables> layout(runtime::Communicator& comm, const LayoutArgs& args) {
+  LayoutWork work = prepare_layout(args, comm.rank(), comm.ranks(), comm.cores());
+  if (work.tables.fault) return std::move(work.tables);
+  Result<void> done = comm.launch("layout", [&](runtime::CoreContext& context) { layout_kernel(context, args, work); });
+  if (!done) return std::move(done).error();
+  return std::move(work.tables);
+}
+
+}  // namespace shmoe::ops

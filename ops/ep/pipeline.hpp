@@ -1,0 +1,66 @@
+#pragma once
+// The symmetric buffers of layout -> notify -> dispatch -> experts -> combine, allocated through the communicator.
+//
+//   counts 0 | counts 1          [E] i32 each, by turns
+//   recv_x | expert_out          [capacity, H] each; grow after notify, when the number of rows is known
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "ops/ep/notify.hpp"
+#include "runtime/communicator.hpp"
+#include "shmem/types.hpp"
+
+namespace shmoe::ops {
+
+class EpBuffers {
+ public:
+  /// Errors:  as Communicator::allocate
+  static Result<EpBuffers> allocate(runtime::Communicator& comm, std::int32_t experts, DType dtype,
+                                    std::int64_t hidden);
+
+  /// Where the next layout counts. The two places take turns, so that a fast rank's next layout never overwrites counts
+  /// that a slow rank still reads.
+  Offset next_counts() {
+    turn_ = 1 - turn_;
+    return counts_[turn_];
+  }
+
+  /// Makes room for the rows of this step. All ranks decide alike, since total_recv_tokens is the same on all; after
+  /// notify nobody reads the old rows any more.
+  ///
+  /// Order:   between notify and dispatch of a step
+  /// Errors:  as Communicator::allocate; the buffers then hold no rows
+  Result<void> reserve(const NotifyTables& notify);
+
+  [[nodiscard]] Offset recv_x() const { return recv_x_; }
+  [[nodiscard]] Offset expert_out() const { return expert_out_; }
+  [[nodiscard]] std::int64_t capacity() const { return capacity_; }
+  [[nodiscard]] DType dtype() const { return dtype_; }
+  [[nodiscard]] std::int64_t hidden() const { return hidden_; }
+
+  /// This rank's first `rows` rows.
+  [[nodiscard]] std::span<std::byte> received(std::int64_t rows) const { return rows_at(recv_x_, rows); }
+  [[nodiscard]] std::span<std::byte> answers(std::int64_t rows) const { return rows_at(expert_out_, rows); }
+
+  /// Gives everything back to the heap. Every rank, after a barrier.
+  Result<void> release();
+
+ private:
+  EpBuffers(runtime::Communicator& comm, DType dtype, std::int64_t hidden)
+      : comm_(&comm), dtype_(dtype), hidden_(hidden) {}
+  [[nodiscard]] std::span<std::byte> rows_at(Offset at, std::int64_t rows) const;
+  Result<void> free_rows();
+
+  runtime::Communicator* comm_;
+  DType dtype_;
+  std::int64_t hidden_;
+  Offset counts_[2];
+  std::size_t turn_ = 1;
+  Offset recv_x_;
+  Offset expert_out_;
+  std::int64_t capacity_ = 0;
+};
+
+}  // namespace shmoe::ops

@@ -1,0 +1,50 @@
+#include "ops/skeleton.hpp"
+
+namespace shmoe::ops {
+
+namespace {
+
+constexpr std::uint32_t kSent = 1;  // the only phase
+
+}  // namespace
+
+Handshake rotate_handshake(const RotateArgs& args, const shmem::BlockMap& map, Rank rank, std::uint64_t heap_history) {
+  runtime::CallCard card("rotate");
+  card.with("row bytes", static_cast<std::int64_t>(args.row.size()))
+      .with("inbox offset", static_cast<std::int64_t>(args.inbox.value()))
+      .with("heap history", static_cast<std::int64_t>(heap_history));
+  Handshake handshake{card, std::nullopt};
+  const std::uint64_t size = map.size.value();
+  if (args.inbox.value() > size || args.row.size() > size - args.inbox.value()) {
+    handshake.fault = fault_of(rank, Errc::invalid_argument,
+                               fmt::format("rotate: {} bytes at offset {} reach past the end of the block ({} bytes)",
+                                           args.row.size(), args.inbox, size));
+  }
+  return handshake;
+}
+
+void rotate_kernel(runtime::CoreContext& context, const RotateArgs& args, const Handshake& handshake) {
+  const std::int32_t ranks = context.ranks();
+  const Rank right{(context.rank().value() + 1) % ranks};
+  const Rank left{(context.rank().value() + ranks - 1) % ranks};
+  const auto event = static_cast<std::uint32_t>(context.core().value());
+  const Slice part = context.slice(static_cast<std::int64_t>(args.row.size()));
+  const auto first = static_cast<std::size_t>(part.first);
+
+  runtime::ZeroBufferSync sync(context);
+  sync.enter(handshake.card, handshake.fault);
+  if (part.size() > 0) {
+    context.put(right, args.inbox + Bytes{first}, args.row.subspan(first, static_cast<std::size_t>(part.size())));
+  }
+  sync.set_flag(right, event, kSent);
+  sync.wait_flag(left, event, kSent).ordering_only();  // the host reads the inbox, after SyncAll
+  context.sync_all();
+}
+
+Result<void> rotate(runtime::Communicator& comm, const RotateArgs& args) {
+  const Handshake handshake = rotate_handshake(args, comm.map(), comm.rank(), comm.heap_history());
+  return launch_collective(comm, "rotate", handshake,
+                           [&](runtime::CoreContext& context) { rotate_kernel(context, args, handshake); });
+}
+
+}  // namespace shmoe::ops

@@ -1,0 +1,37 @@
+#pragma once
+// The operator to copy: every rank hands a row to its right neighbour.
+//
+//   host      inbox, shapes --> Handshake
+//   enter     BarrierAll: everybody has read the row of the call before
+//   send      every core: its part of the row -> inbox of rank+1, then flag [me][core] there
+//   wait      every core: flag [left][core] here
+//             SyncAll: all parts have arrived
+//
+//        rank 0 --row--> rank 1 --row--> rank 2 --row--> rank 0
+
+#include <cstddef>
+#include <span>
+
+#include "ops/handshake.hpp"
+#include "runtime/communicator.hpp"
+
+namespace shmoe::ops {
+
+struct RotateArgs {
+  std::span<const std::byte> row;  // any own memory; as long on every rank
+  Offset inbox;                    // symmetric, as long as the row
+};
+
+/// Shapes:  any length, also none
+/// Order:   parts of the row -> flag; on return the left neighbour's row is readable in the own inbox, and the own row
+///          may change. Slots: flag [source][core] of the round; a communicator has them for all its cores
+/// Errors:  on every rank the same, and nothing written: mismatch of length, inbox or heaps; invalid_argument where the
+///          inbox reaches past the block
+Result<void> rotate(runtime::Communicator& comm, const RotateArgs& args);
+
+Handshake rotate_handshake(const RotateArgs& args, const shmem::BlockMap& map, Rank rank, std::uint64_t heap_history);
+
+/// Order:   as rotate.
+void rotate_kernel(runtime::CoreContext& context, const RotateArgs& args, const Handshake& handshake);
+
+}  // namespace shmoe::ops

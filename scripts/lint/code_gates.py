@@ -1,0 +1,140 @@
+"""Gates on C++ sources: format, layering, who may synchronise, headers."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import PurePosixPath
+
+from tree import LAYERS
+
+# A line that must break a rule of this file says so, with its reason: // lint: allow(atomics) why
+_ALLOW = re.compile(r"//\s*lint: allow\((\w+)\)\s+\S+")
+
+
+def _matches(source, pattern, rule):
+    for number, line in enumerate(source.code.splitlines(), 1):
+        if pattern.search(line):
+            allowed = _ALLOW.search(source.lines[number - 1])
+            if not (allowed and allowed.group(1) == rule):
+                yield source.where(number)
+
+
+def fix_format(tree):
+    files = [s.file for s in tree.cpp()]
+    if files:
+        subprocess.run(["clang-format-14", "-i", "--style=file", *files], check=True)
+
+
+def check_format(tree):
+    """sources are formatted by .clang-format; scripts/lint.sh --fix does it"""
+    files = [s.file for s in tree.cpp()]
+    if not files:
+        return []
+    ran = subprocess.run(["clang-format-14", "--dry-run", "-Werror", "--style=file", *files],
+                         capture_output=True, text=True)
+    places = [line.replace(f"{tree.root}/", "") for line in ran.stderr.splitlines() if "error:" in line]
+    files_at = Counter(line.split(":")[0] for line in places)
+    return [f"{path}: {count} places" for path, count in files_at.items()] or ([ran.stderr] if ran.returncode else [])
+
+
+_ATOMICS = re.compile(
+    r"\bstd::atomic|[<]atomic[>]|\b__atomic_|\b__sync_|\bstd::this_thread\b|\busleep\b|\bnanosleep\b"
+    r"|\bsched_yield\b|\bfutex\b|\bSYS_futex|\b_mm_pause\b")
+
+
+def check_atomics(tree):
+    """shared words are read and written, and waits are made, only under shmem/: what the checker cannot see it cannot prove"""
+    layers = ("bootstrap", "runtime", "ops", "apps")
+    return [line for s in tree.cpp(*layers) for line in _matches(s, _ATOMICS, "atomics")]
+
+
+_SLEEPS = re.compile(r"\busleep\b|\bnanosleep\b|\bsleep_for\b|\bsleep_until\b|(?<![\w:.])sleep\s*\(")
+
+
+def check_sleeps(tree):
+    """a test never sleeps to let something happen; it waits for the thing itself, on the fabric's clock"""
+    return [line for s in tree.cpp("tests") for line in _matches(s, _SLEEPS, "sleeps")]
+
+
+_MAY_INCLUDE = {
+    "shmem": {"shmem"},
+    "bootstrap": {"shmem", "bootstrap"},
+    "runtime": {"shmem", "bootstrap", "runtime"},
+    "ops": {"shmem", "runtime", "ops"},
+    "apps": set(LAYERS) - {"tests"},
+    "tests": set(LAYERS),
+}
+_CHECKER_USERS = ("runtime/check/", "apps/check", "apps/shmoe/check", "tests/")
+_INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
+
+
+def _include_fault(source, quoted, angled):
+    target = quoted or angled
+    layer = target.split("/")[0]
+    if layer not in LAYERS or "/" not in target:
+        return "a quoted include starts at the repository root" if quoted else None
+    if layer not in _MAY_INCLUDE[source.layer]:
+        return f"{source.layer} may not include {layer}"
+    if layer == "apps" and not source.path.startswith(("apps/", "tests/apps/")):
+        return "nothing but their own tests includes apps"
+    if target.startswith("runtime/check/") and not source.path.startswith(_CHECKER_USERS):
+        return "runtime/check is used only by apps/check and tests"
+    folder, detail, _ = target.partition("/detail/")
+    if detail and not source.path.startswith((f"{folder}/", f"tests/{folder}/")):
+        return "detail/ headers stay in their folder and its tests"
+    return None
+
+
+def check_layering(tree):
+    """includes never run upwards: shmem <- bootstrap <- runtime <- ops <- apps and tests; ops know no bootstrap"""
+    found = []
+    for s in tree.cpp(*LAYERS):
+        for number, line in enumerate(s.lines, 1):
+            include = _INCLUDE.match(line)
+            fault = include and _include_fault(s, *include.groups())
+            if fault:
+                found.append(f"{s.where(number)}   ({fault})")
+    return found
+
+
+def check_pragma_once(tree):
+    """a header starts with #pragma once (a comment may stand above)"""
+    found = []
+    for s in tree.headers():
+        first = next((line.strip() for line in s.code.splitlines() if line.strip()), "")
+        if first != "#pragma once":
+            found.append(f"{s.path}: first line of code is '{first}'")
+    return found
+
+
+def _compiler_flags():
+    flags = ["-std=c++20"]
+    for package in ("libhwy", "hwloc", "spdlog", "ompi-cxx"):
+        ran = subprocess.run(["pkg-config", "--cflags", package], capture_output=True, text=True)
+        flags += ran.stdout.split() if ran.returncode == 0 else []
+    return flags
+
+
+def check_headers(tree):
+    """a header compiles alone, so that the order of includes never matters"""
+    compiler = (["ccache"] if shutil.which("ccache") else []) + ["g++"]
+    flags = _compiler_flags()
+    outputs = tree.root / "build" / "lint"
+
+    def compile_alone(source):
+        stub = outputs / PurePosixPath(source.path + ".cpp")
+        stub.parent.mkdir(parents=True, exist_ok=True)
+        stub.write_text(f'#include "{source.path}"\n')
+        # An object rather than -fsyntax-only, because ccache remembers only objects.
+        ran = subprocess.run([*compiler, *flags, "-O0", "-w", f"-I{tree.root}", "-c", stub, "-o", f"{stub}.o"],
+                             capture_output=True, text=True)
+        return f"{source.path}:\n{ran.stderr[:2000]}" if ran.returncode else None
+
+    headers = tree.headers(*LAYERS)
+    if headers:
+        outputs.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+        return [fault for fault in pool.map(compile_alone, headers) if fault]

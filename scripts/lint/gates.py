@@ -1,0 +1,26 @@
+"""All gates by name, in the order they run. A gate takes a Tree and returns the offending lines; its docstring is the reason."""
+
+import code_gates
+import lesson_gates
+import order_gate
+import text_gates
+
+GATES = {
+    "format": code_gates.check_format,
+    "atomics": code_gates.check_atomics,
+    "sleeps": code_gates.check_sleeps,
+    "layering": code_gates.check_layering,
+    "pragma-once": code_gates.check_pragma_once,
+    "headers": code_gates.check_headers,
+    "order": order_gate.check_order,
+    "lessons": lesson_gates.check_lessons,
+    "listings": lesson_gates.check_listings,
+    "unfinished": text_gates.check_unfinished,
+    "length": text_gates.check_length,
+    "machine-paths": text_gates.check_machine_paths,
+    "python": text_gates.check_python,
+    "bash": text_gates.check_bash,
+}
+
+
+FIXES = (code_gates.fix_format, lesson_gates.fix_listings)

@@ -1,0 +1,198 @@
+"""What lint_test.py works on: a good tree, with traps that must not fail a gate, and one fault after another."""
+
+_HOME = "/" + "home"  # put together here, so that this file itself passes the gates
+_UNFINISHED = "TO" + "DO"
+
+_FLAG = '''#pragma once
+// A flag word. Comments may say std::atomic, sleep_for(1) or #include "ops/op.hpp".
+
+#include <atomic>
+#include <cstdint>
+
+namespace shmoe {
+
+/// Order:   rows -> put(dst) -> signal(dst)
+class Flag {
+ public:
+  void put(std::uint64_t value) { word_.store(value, std::memory_order_release); }
+  // single digits stay readable
+  std::uint64_t wait_count() const { return 1'000'000; }
+
+  void signal(std::uint64_t value);
+
+ private:
+  void wait_inner(int spins);
+  std::atomic<std::uint64_t> word_{0};
+};
+
+/// Blocks until the flag has the value.
+/// Order:   after the store-release of the writer
+template <class T = std::uint64_t>
+[[nodiscard]] T wait_until(const Flag& flag, T value);
+
+constexpr std::uint64_t barrier_base(std::uint64_t ranks) { return ranks * 32; }
+
+namespace detail {
+void put_all(Flag& flag);
+}
+
+}  // namespace shmoe
+'''
+
+_WORLD = '''#pragma once
+
+#include <mutex>
+#include <thread>
+
+#include "shmem/flag.hpp"
+
+namespace shmoe {
+
+struct World {
+  // Signals.
+  // Order:   puts before signals
+
+  /// To one rank.
+  void notify(int rank, std::uint64_t value);
+
+  void run();
+  std::mutex guard;
+};
+
+}  // namespace shmoe
+'''
+
+_OP = '''#pragma once
+
+#include "runtime/world.hpp"
+
+namespace shmoe::ops {
+
+/// Name in the log, where "std::atomic" and 'futex' are only words.
+inline const char* name() { return "std::this_thread::sleep_for futex"; }
+
+}  // namespace shmoe::ops
+'''
+
+_RING = '''#include "ops/op.hpp"
+
+// [main]
+int main() {
+  // [inner]
+  return 0;
+  // [/inner]
+}
+// [/main]
+'''
+
+_README = '''# Ring
+
+## Question
+Who waits for whom?
+
+## The slots
+```
+rank 0 -> rank 1
+## no title
+```
+
+## The program
+<!-- listing: apps/01_ring/ring.cpp main -->
+```cpp
+int main() {
+  return 0;
+}
+```
+
+## Run it
+```
+shmoe run -n 2 ring
+```
+<!-- output: ring -->
+```
+done
+```
+
+## Now break it
+Swap two lines.
+
+## What the checker says
+later
+
+## Exercises
+1. One.
+2. Two.
+3. Three.
+
+## Further reading
+None.
+'''
+
+GOOD = {
+    "shmem/flag.hpp": _FLAG,
+    "shmem/detail/inner.hpp": '#pragma once\n\n#include "shmem/flag.hpp"\n',
+    "shmem/flag.cpp": '#include "shmem/flag.hpp"\n\n#include "shmem/detail/inner.hpp"\n',
+    "bootstrap/launch.hpp": "#pragma once\n",
+    "runtime/world.hpp": _WORLD,
+    "runtime/check/checker.hpp": '// The checker.\n#pragma once\n\n#include "runtime/world.hpp"\n',
+    "ops/op.hpp": _OP,
+    "apps/01_ring/ring.cpp": _RING,
+    "apps/01_ring/README.md": _README,
+    "apps/01_ring/CMakeLists.txt": "add_test(NAME lesson_01 COMMAND ring)\n",
+    "tests/shmem/inner_test.cpp": '#include "shmem/detail/inner.hpp"\n',
+    "tests/ops/op_test.cpp": '#include "ops/op.hpp"\n#include "runtime/check/checker.hpp"\n',
+    "scripts/x.sh": "#!/usr/bin/env bash\nset -euo pipefail\nfolder=$(mktemp -d /tmp/x.XXXXXX)\necho \"$folder\"\n",
+    "scripts/x.py": "print(1)\n",
+}
+
+_RING_README = "apps/01_ring/README.md"
+
+# gate, file, what is replaced (None: the whole file), what stands there instead
+FAULTS = [
+    ("format", "ops/op.hpp", "inline const char* name", "inline const char *name"),
+    ("atomics", "ops/op.hpp", "inline const", "inline std::atomic<int> count;\ninline const"),
+    ("atomics", "runtime/world.hpp", "#include <mutex>", "#include <atomic>\n#include <mutex>"),
+    ("atomics", "apps/01_ring/ring.cpp", "// [main]", "auto id = std::this_thread::get_id();\n\n// [main]"),
+    ("atomics", "apps/01_ring/ring.cpp", "// [main]", "void fence() { __atomic_thread_fence(0); }\n\n// [main]"),
+    ("atomics", "bootstrap/wait.cpp", None, "int nap() { return usleep(1); }  // lint: allow(atomics)\n"),
+    ("sleeps", "tests/shmem/flag_test.cpp", None, "void nap() { std::this_thread::sleep_for(x); }\n"),
+    ("sleeps", "tests/ops/op_test.cpp", None, "void nap() { sleep(1); }\n"),
+    ("layering", "shmem/flag.cpp", None, '#include "runtime/world.hpp"\n'),
+    ("layering", "shmem/flag.cpp", None, '#include "bootstrap/launch.hpp"\n'),
+    ("layering", "ops/op.cpp", None, "#include <bootstrap/launch.hpp>\n"),
+    ("layering", "runtime/world.cpp", None, '#include "ops/op.hpp"\n'),
+    ("layering", "runtime/world.cpp", None, '#include "runtime/check/checker.hpp"\n'),
+    ("layering", "bootstrap/launch.cpp", None, '#include "runtime/world.hpp"\n'),
+    ("layering", "ops/op.cpp", None, '#include "apps/01_ring/ring.hpp"\n'),
+    ("layering", "apps/01_ring/ring.cpp", '#include "ops/op.hpp"', '#include "tests/ops/help.hpp"'),
+    ("layering", "runtime/world.cpp", None, '#include "shmem/detail/inner.hpp"\n'),
+    ("layering", "tests/ops/op_test.cpp", None, '#include "shmem/detail/inner.hpp"\n'),
+    ("layering", "shmem/flag.cpp", None, '#include "flag.hpp"\n'),
+    ("pragma-once", "bootstrap/launch.hpp", None, "#ifndef LAUNCH\n#define LAUNCH\n#endif\n"),
+    ("headers", "bootstrap/launch.hpp", None, "#pragma once\n\nstd::string name();\n"),
+    ("order", "ops/op.hpp", "inline const", "void signal_all(int rank);\n\ninline const"),
+    ("order", "ops/op.hpp", "/// Name", "/// Puts.\ntemplate <class T, int N = 3>\nvoid put(T value);\n\n/// Name"),
+    ("order", "shmem/flag.hpp", "/// Order:   rows -> put(dst) -> signal(dst)\n", ""),
+    ("order", "shmem/flag.hpp", "/// Order:   after the store-release of the writer\n", ""),
+    ("order", "runtime/world.hpp", "  // Order:   puts before signals\n", ""),
+    ("order", "runtime/core.hpp", None,
+     "#pragma once\n\nclass Core {\n  int x_ = 0;\n\n public:\n  virtual void quiet() = 0;\n};\n"),
+    ("lessons", _RING_README, "## Question\n", ""),
+    ("lessons", _RING_README, "## Now break it\nSwap two lines.\n", "## Now break it\n"),
+    ("lessons", _RING_README, "3. Three.\n", ""),
+    ("lessons", _RING_README, "<!-- output: ring -->\n", ""),
+    ("lessons", _RING_README, "## Now break it\nSwap two lines.\n\n## What the checker says\nlater",
+     "## What the checker says\nlater\n\n## Now break it\nSwap two lines."),
+    ("lessons", "apps/01_ring/CMakeLists.txt", None, "# no test\n"),
+    ("lessons", "apps/02_fence/fence.py", None, "print(2)\n"),
+    ("listings", _RING_README, "int main() {", "int  main() {"),
+    ("listings", _RING_README, "ring.cpp main", "ring.cpp nothing"),
+    ("listings", _RING_README, "main -->\n", "main -->\n\n"),
+    ("listings", "apps/01_ring/ring.cpp", "  return 0;", "  return 2;"),
+    ("unfinished", "scripts/x.py", None, f"print(1)  # {_UNFINISHED}: more\n"),
+    ("length", "scripts/x.py", None, "print(1)\n" * 501),
+    ("machine-paths", "scripts/x.sh", "/tmp/x.XXXXXX", f"{_HOME}/me/x"),
+    ("machine-paths", "scripts/x.py", None, 'FOLDER = "/' + 'work/main"\n'),
+    ("python", "scripts/x.py", None, "def f(:\n"),
+    ("bash", "scripts/x.sh", "echo", "if; then echo"),
+]

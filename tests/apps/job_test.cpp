@@ -1,0 +1,181 @@
+#include <doctest/doctest.h>
+
+#include <mutex>
+
+#include "apps/shmoe/layout_view.hpp"
+#include "apps/shmoe/machine.hpp"
+#include "apps/shmoe/moe_check.hpp"
+#include "apps/shmoe/moe_job.hpp"
+#include "apps/shmoe/payload.hpp"
+#include "apps/shmoe/stats.hpp"
+#include "ops/ep/row_map.hpp"
+
+using namespace shmoe;
+using namespace shmoe::apps;
+
+TEST_CASE("quantiles are samples") {
+  CHECK(median({}) == 0);
+  CHECK(median({3}) == 3);
+  CHECK(median({4, 1, 3, 2}) == 2);
+  CHECK(p99({4, 1, 3, 2}) == 4);
+  std::vector<double> hundred;
+  for (int i = 1; i <= 100; ++i) hundred.push_back(i);
+  CHECK(p99(hundred) == 99);
+  CHECK(median(hundred) == 50);
+}
+
+TEST_CASE("sizes read well") {
+  CHECK(human(Bytes{0}) == "0 B");
+  CHECK(human(Bytes{1023}) == "1023 B");
+  CHECK(human(Bytes{100 * 1024}) == "100 KiB");
+  CHECK(human(Bytes{1536}) == "1.5 KiB");
+  CHECK(human(Bytes{std::uint64_t{3} << 40}) == "3 TiB");
+}
+
+TEST_CASE("the map says which regions overlap") {
+  const shmem::BlockShape shape{.ranks = 8, .cores = 4, .slots = 4};
+  CHECK(overlaps(shmem::block_map(kSafe, shape)).empty());
+  CHECK(to_text(shmem::block_map(kSafe, shape)).find("no two regions overlap") != std::string::npos);
+  const auto published = shmem::block_map(kFaithful202607, shape);
+  CHECK_FALSE(overlaps(published).empty());
+  CHECK(to_text(published).find("user data overlaps low-latency region, as published") != std::string::npos);
+  CHECK(to_json(published)["regions"].size() == published.regions().size());
+}
+
+TEST_CASE("token values are exact in every dtype and differ between tokens") {
+  std::vector<std::byte> wide(4 * 100);
+  std::vector<std::byte> narrow(2 * 100);
+  fill_token({1, 2, Rank{3}, 4}, DType::fp32, wide);
+  for (const DType dtype : {DType::bf16, DType::fp16}) {
+    fill_token({1, 2, Rank{3}, 4}, dtype, narrow);
+    for (std::int64_t j = 0; j < 100; ++j) {
+      const float value = ops::reference::load(DType::fp32, wide, j);
+      CHECK(ops::reference::load(dtype, narrow, j) == value);
+      CHECK(value >= -2);
+      CHECK(value < 2);
+    }
+  }
+  std::vector<std::byte> other(4 * 100);
+  fill_token({1, 2, Rank{3}, 5}, DType::fp32, other);
+  CHECK(other != wide);
+}
+
+TEST_CASE("an expert shifts and scales") {
+  const std::vector<float> x{1, 2, 3};
+  std::vector<float> y(3);
+  run_expert(Expert{17}, DType::fp32, std::as_bytes(std::span{x}), std::as_writable_bytes(std::span{y}));
+  CHECK(y == std::vector<float>{3.1875F, 1.0625F, 2.125F});
+}
+
+namespace {
+
+MoePlan small_plan() {
+  MoePlan plan;
+  plan.routing = {.files = {}, .tokens = 9, .topk = 3, .experts = 7, .seed = 5};
+  plan.shape = {.dtype = DType::bf16, .hidden = 33, .seed = 5};
+  plan.steps = 3;
+  plan.warmup = 1;
+  return plan;
+}
+
+Result<MoeReport> run_on_threads(std::int32_t ranks, std::int32_t cores, const MoePlan& plan) {
+  runtime::Config config = runtime::Config::defaults();
+  config.cores = cores;
+  config.heap = Bytes{std::uint64_t{8} << 20};
+  config.ipc_data = Bytes{0};
+  config.communicators = 1;
+  std::mutex mutex;
+  std::optional<MoeReport> report;
+  const auto ran = runtime::World::run_as_threads(ranks, config, [&](runtime::World& world) -> Result<void> {
+    auto done = run_moe_job(world, plan);
+    if (!done) return done.error();
+    const std::lock_guard lock(mutex);
+    if (world.rank() == Rank{0}) report = *done;
+    return {};
+  });
+  if (!ran) return ran.error();
+  return *report;
+}
+
+}  // namespace
+
+TEST_CASE("the job is exact on threads, for every dtype and odd numbers") {
+  MoePlan plan = small_plan();
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    plan.shape.dtype = dtype;
+    const auto report = run_on_threads(3, 2, plan);
+    REQUIRE_MESSAGE(report, to_string(report.error()));
+    CHECK(report->verified());
+    CHECK(report->ranks.size() == 3);
+    CHECK(report->ranks[1].tokens == 27);
+    CHECK(report->ranks[1].pairs_sent == 81);
+    CHECK(report->imbalance() >= 1);
+  }
+}
+
+TEST_CASE("one rank alone, and no tokens at all") {
+  MoePlan plan = small_plan();
+  CHECK(run_on_threads(1, 1, plan)->verified());
+  plan.routing.tokens = 0;
+  const auto idle = run_on_threads(2, 1, plan);
+  REQUIRE(idle);
+  CHECK(idle->verified());
+  CHECK(idle->imbalance() == 1);
+}
+
+TEST_CASE("what one rank cannot do is one error of all") {
+  MoePlan plan = small_plan();
+  plan.routing.files = {"no/such/file"};
+  const auto failed = run_on_threads(3, 1, plan);
+  REQUIRE_FALSE(failed);
+  CHECK(failed.error().context.find("no/such/file") != std::string::npos);
+}
+
+TEST_CASE("a single wrong bit is found and named") {
+  const MoeShape shape{.dtype = DType::bf16, .hidden = 8, .seed = 1};
+  const ops::ExpertMap experts = ops::ExpertMap::even(4, 1);
+  const Batch batch = draw_batch({.tokens = 5, .topk = 2, .experts = 4}, 0, Rank{0});
+  runtime::Config config = runtime::Config::defaults();
+  config.heap = Bytes{std::uint64_t{4} << 20};
+  config.ipc_data = Bytes{0};
+  config.communicators = 1;
+  const auto ran = runtime::World::run_as_threads(1, config, [&](runtime::World& world) -> Result<void> {
+    auto buffers = ops::EpBuffers::allocate(world.all(), 4, shape.dtype, shape.hidden);
+    REQUIRE(buffers);
+    auto step = MoePipeline{world.all(), shape, experts, *buffers}.run(batch, 0);
+    REQUIRE(step);
+    const auto problem = problem_of({batch}, experts);
+    const auto received = buffers->received(step->notify.recv_rows);
+    CHECK_FALSE(wrong_result(*step, shape, problem, received));
+
+    received[16 * 3 + 5] ^= std::byte{1};
+    auto wrong = wrong_result(*step, shape, problem, received);
+    REQUIRE(wrong);
+    CHECK(wrong->context.find("wrong result on rank 0 in step 0: received row 3 (expert ") == 0);
+    CHECK(wrong->context.find("column 2") != std::string::npos);
+    received[16 * 3 + 5] ^= std::byte{1};
+
+    step->combined[16 * 4] ^= std::byte{1};
+    wrong = wrong_result(*step, shape, problem, received);
+    REQUIRE(wrong);
+    CHECK(wrong->context.find("combined token 4 has ") != std::string::npos);
+    step->combined[16 * 4] ^= std::byte{1};
+
+    step->notify.put_offset[1] += 1;
+    wrong = wrong_result(*step, shape, problem, received);
+    REQUIRE(wrong);
+    CHECK(wrong->context.find("table put_offset") != std::string::npos);
+    return {};
+  });
+  CHECK(ran);
+}
+
+TEST_CASE("a report that lacks a verified step does not say verified") {
+  MoeReport report;
+  report.steps = 2;
+  report.ranks = {RankRecord{.verified_steps = 2}, RankRecord{.verified_steps = 1}};
+  CHECK_FALSE(report.verified());
+  CHECK(to_text(report).find("verified: bit-exact") == std::string::npos);
+  report.ranks[1].verified_steps = 2;
+  CHECK(to_text(report).find("verified: bit-exact") != std::string::npos);
+}

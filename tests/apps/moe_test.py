@@ -1,0 +1,197 @@
+"""The main job as processes: exact on recorded and drawn routing, and clear when it cannot be."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import cli
+from cli import ROUTING, run
+
+STEPS = ("--steps", 2, "--warmup", 1)
+SMALL = ("--hidden", 64, "--tokens", 16, *STEPS)
+needs_routing = unittest.skipUnless(ROUTING.is_dir(), "no recorded routing here")
+
+
+class Exact(cli.Case):
+    def verified(self, *words, **options):
+        done = run("moe", *words, **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("verified: bit-exact", done.stdout)
+        return done.stdout
+
+    @needs_routing
+    def test_recorded_routing_on_eight_ranks(self):
+        text = self.verified("--ranks", 8, "--routing", ROUTING / "law_layer8.txt", "--steps", 2, "--warmup", 0)
+        self.assertIn("8 ranks of 1 core, started by shmoe, profile safe", text)
+        self.assertIn("law_layer8.txt: 64 experts, top 6; bf16 rows of hidden 2048", text)
+
+    @needs_routing
+    def test_any_number_of_ranks(self):
+        for ranks in (1, 3, 7, 16):
+            with self.subTest(ranks=ranks):
+                self.verified("--ranks", ranks, "--routing", ROUTING / "law_layer8.txt", "--steps", 1, "--hidden", 128)
+
+    @needs_routing
+    def test_two_layers_by_turns(self):
+        files = f"{ROUTING / 'law_layer8.txt'},{ROUTING / 'law_layer13.txt'}"
+        self.verified("--ranks", 4, "--routing", files, "--steps", 3, "--hidden", 64)
+
+    def test_dtypes_and_odd_rows(self):
+        for dtype in ("bf16", "fp16", "fp32"):
+            with self.subTest(dtype=dtype):
+                self.verified("--ranks", 3, "--dtype", dtype, *STEPS, "--tokens", 16, "--hidden", 37)
+
+    def test_several_cores(self):
+        self.verified("--ranks", 3, "--cores", 3, *SMALL)
+
+    def test_rows_without_views_and_late_puts(self):
+        self.verified("--ranks", 3, *SMALL, env={**os.environ, "SHMOE_VIEWS": "off"})
+        self.verified("--ranks", 3, *SMALL, env={**os.environ, "SHMOE_WEAK": "7"})
+
+    def test_experts_that_do_not_divide(self):
+        self.verified("--ranks", 5, "--experts", 7, "--topk", 7, *SMALL)
+        self.verified("--ranks", 4, "--experts", 2, "--topk", 1, *SMALL)
+
+    def test_ranks_without_tokens(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "few.jsonl"
+            file.write_text('{"topk_ids": [[1, 2], [0, -1]]}\n{"topk_ids": []}\n{"topk_ids": [[-1, -1]]}\n')
+            text = self.verified("--ranks", 3, "--routing", file, "--experts", 4, "--hidden", 16, "--steps", 1)
+        tokens = [line.split()[1] for line in text.splitlines() if line.split()[:1] in (["0"], ["1"], ["2"])]
+        self.assertEqual(tokens, ["2", "0", "1"])
+        self.verified("--ranks", 2, *STEPS, "--hidden", 64, "--tokens", 0)
+
+    def test_under_run(self):
+        done = run("run", "-n", 3, "--", cli.SHMOE, "moe", *SMALL)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(all(line.startswith("[0] ") for line in done.stdout.splitlines()))
+        self.assertIn("verified: bit-exact", done.stdout)
+
+
+class Report(cli.Case):
+    def test_json_follows_the_schema(self):
+        try:
+            import jsonschema
+        except ImportError:
+            self.skipTest("python3-jsonschema is not installed")
+        schema = json.loads(Path(os.environ["SHMOE_SCHEMA"]).read_text())
+        jsonschema.Draft202012Validator.check_schema(schema)
+        done = run("moe", "--ranks", 3, "--json", *SMALL)
+        report = json.loads(done.stdout)
+        jsonschema.Draft202012Validator(schema).validate(report)
+        self.assertTrue(report["verified"])
+        self.assertEqual([rank["rank"] for rank in report["ranks"]], [0, 1, 2])
+        self.assertEqual([rank["tokens"] for rank in report["ranks"]], [32, 32, 32])
+        self.assertEqual(sum(rank["rows_sent"] for rank in report["ranks"]),
+                         sum(rank["rows_received"] for rank in report["ranks"]))
+        self.assertEqual(report["world"]["launcher"], "shmoe")
+
+    def test_json_to_a_file_beside_the_table(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "report.json"
+            done = run("moe", "--ranks", 2, *SMALL, "--json", file)
+            self.assertIn("verified: bit-exact", done.stdout)
+            self.assertTrue(json.loads(file.read_text())["verified"])
+
+
+class Refused(cli.Case):
+    def test_each_mistake_gives_one_message(self):
+        mistakes = {
+            ("--ranks", "0"): "--ranks",
+            ("--bogus",): "--bogus",
+            ("--hidden", "0"): "--hidden",
+            ("--dtype", "fp8"): "--dtype",
+            ("--cores", "49"): "--cores",
+            ("--profile", "fast"): "--profile",
+            ("--topk", "65"): "top 65 of 64 experts",
+            ("--routing", "no/such/file"): "cannot read routing from no/such/file",
+            ("--json", "/no/such/folder/report.json"): "cannot write",
+        }
+        for words, part in mistakes.items():
+            with self.subTest(words=words):
+                self.assert_one_message(run("moe", *words), part)
+
+    def test_a_bad_file_names_its_line(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write("1\t2\t\t1\t1\n1\tx\t\t1\t1\n")
+            file.flush()
+            done = run("moe", "--routing", file.name, "--topk", 2)
+        self.assert_one_message(done, f"{file.name} line 2: field 2 is 'x'")
+
+    def test_ranks_tell_once_what_all_found(self):
+        for words, part in ((("--bogus",), "--bogus"), (("--routing", "nowhere"), "nowhere"),
+                            (("--ranks", "4"), "--ranks is 4 but shmoe started 3 ranks")):
+            with self.subTest(words=words):
+                done = run("run", "-n", 3, "--", cli.SHMOE, "moe", *words)
+                told = [line for line in done.stderr.splitlines() if "shmoe moe:" in line]
+                self.assertEqual(len(told), 1, done.stderr)
+                self.assertIn(part, told[0])
+                self.assertNotEqual(done.returncode, 0)
+
+    def test_a_heap_too_small_is_one_message(self):
+        done = run("moe", "--ranks", 3, *SMALL, env={**os.environ, "SHMOE_HEAP": "64KiB", "SHMOE_BUFFSIZE": "0"})
+        if done.returncode != 0:
+            self.assert_one_message(done, "memory")
+        done = run("moe", "--ranks", 3, "--hidden", 65536, "--tokens", 16, "--steps", 1,
+                   env={**os.environ, "SHMOE_HEAP": "4MiB", "SHMOE_BUFFSIZE": "0"})
+        self.assert_one_message(done, "memory")
+
+
+class Lost(cli.Case):
+    def test_a_killed_rank_is_named(self):
+        words = ["moe", "--ranks", "4", "--hidden", "64", "--tokens", "16", "--steps", "1000000"]
+        with subprocess.Popen([cli.SHMOE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as launcher:
+            launcher.stderr.readline()  # the first line of progress: the ranks are at work
+            os.kill(_rank(launcher.pid, 2), signal.SIGKILL)
+            _, err = launcher.communicate(timeout=cli.LIMIT_S)
+        self.assertEqual(launcher.returncode, 128 + 9)
+        self.assertIn("rank 2 was killed by signal 9 (SIGKILL)", err)
+        told = [line for line in err.splitlines() if line.startswith("shmoe moe: ") and "was killed" not in line]
+        self.assertLessEqual(len(told), 1, err)
+
+    def test_ranks_die_with_the_launcher(self):
+        words = ["moe", "--ranks", "3", "--hidden", "64", "--tokens", "16", "--steps", "1000000"]
+        with subprocess.Popen([cli.SHMOE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as launcher:
+            launcher.stderr.readline()
+            pids = [_rank(launcher.pid, rank) for rank in range(3)]
+            launcher.kill()
+            launcher.wait()
+            cli.until(lambda: all(cli.is_gone(pid) for pid in pids), "the end of all ranks")
+
+
+def _rank(launcher, rank):
+    """The process of a rank, found among the launcher's children by its environment."""
+    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    for pid in children:
+        if f"SHMOE_RANK={rank}" in Path(f"/proc/{pid}/environ").read_text().split("\0"):
+            return int(pid)
+    raise AssertionError(f"rank {rank} is not among {children}")
+
+
+@unittest.skipUnless(shutil.which("mpirun"), "no mpirun here")
+class Mpirun(cli.Case):
+    def mpirun(self, ranks, *words):
+        environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return subprocess.run(["mpirun", "--oversubscribe", "-np", str(ranks), cli.SHMOE, "moe", *map(str, words)],
+                              capture_output=True, text=True, timeout=cli.LIMIT_S, env=environment)
+
+    def test_drawn_routing(self):
+        done = self.mpirun(5, "--cores", 2, *SMALL)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("5 ranks of 2 cores, started by openmpi", done.stdout)
+        self.assertIn("verified: bit-exact", done.stdout)
+
+    def test_another_number_of_ranks(self):
+        done = self.mpirun(3, "--ranks", 4, *SMALL)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.stderr.count("shmoe moe:"), 1, done.stderr)
+        self.assertIn("--ranks is 4 but openmpi started 3 ranks", done.stderr)
+
+
+if __name__ == "__main__":
+    cli.main()

@@ -1,0 +1,205 @@
+"""shmoe run, clean and info as processes."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+
+import cli
+from cli import run
+
+
+class Output(cli.Case):
+    def test_lines_carry_their_rank_and_never_mix(self):
+        script = 'for i in $(seq 300); do printf "a%.0s" $(seq 50); echo " $i"; done; echo last >&2'
+        done = run("run", "-n", 4, "--", "bash", "-c", script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertEqual(len(lines), 1200)
+        for rank in range(4):
+            own = [line for line in lines if line.startswith(f"[{rank}] ")]
+            self.assertEqual(own, [f"[{rank}] {'a' * 50} {i}" for i in range(1, 301)])
+        self.assertEqual(sorted(done.stderr.splitlines()), [f"[{rank}] last" for rank in range(4)])
+
+    def test_a_last_line_without_a_break_gets_one(self):
+        done = run("run", "-n", 2, "--", "printf", "no break")
+        self.assertEqual(sorted(done.stdout.splitlines()), ["[0] no break", "[1] no break"])
+
+    def test_without_prefix(self):
+        done = run("run", "-n", 2, "--no-prefix", "--", "echo", "plain")
+        self.assertEqual(done.stdout, "plain\nplain\n")
+
+    def test_ranks_know_who_they_are(self):
+        show = 'echo "$SHMOE_RANK $SHMOE_SIZE $SHMOE_LAUNCHER $SHMOE_CORES $COLOUR $SHMOE_JOB"'
+        done = run("run", "-n", 3, "--cores", 2, "--env", "COLOUR=red", "--no-prefix", "bash", "-c", show)
+        rows = sorted(line.split() for line in done.stdout.splitlines())
+        self.assertEqual([row[:5] for row in rows], [[str(rank), "3", "shmoe", "2", "red"] for rank in range(3)])
+        self.assertEqual(len({row[5] for row in rows}), 1)
+
+    def test_standard_input_is_empty(self):
+        self.assertEqual(run("run", "-n", 2, "--", "cat", input="text").stdout, "")
+
+    def test_many_ranks(self):
+        done = run("run", "-n", 384, "--no-prefix", "--", "echo", "here")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("here\n"), 384)
+
+    def test_a_low_soft_limit_of_files_is_raised(self):
+        done = run("run", "-n", 100, "--", "true", preexec_fn=lambda: _limit_files(64, 4096))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = run("run", "-n", 100, "--", "true", preexec_fn=lambda: _limit_files(64, 128))
+        self.assert_one_message(done, "100 ranks need 264 open files", "hard limit is 128")
+
+
+def _limit_files(soft, hard):
+    import resource
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+class Ends(cli.Case):
+    def test_the_first_failing_rank_gives_the_code(self):
+        done = run("run", "-n", 4, "--", "bash", "-c", "exit $((SHMOE_RANK == 2 ? 7 : 0))")
+        self.assertEqual(done.returncode, 7)
+        self.assert_one_message(done, "shmoe run: rank 2 exited with code 7")
+
+    def test_a_killed_rank_is_named_and_the_others_end(self):
+        start = time.monotonic()
+        done = run("run", "-n", 3, "--", "bash", "-c", "[ $SHMOE_RANK != 1 ] || kill -9 $$; exec sleep 60")
+        self.assertEqual(done.returncode, 128 + 9)
+        self.assert_one_message(done, "rank 1 was killed by signal 9 (SIGKILL)")
+        self.assertLess(time.monotonic() - start, 15)
+
+    def test_survivors_may_report_first(self):
+        script = "[ $SHMOE_RANK != 1 ] || exit 3; sleep 0.5; echo my own error >&2; exit 4"
+        done = run("run", "-n", 2, "--", "bash", "-c", script)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("[0] my own error\n", done.stderr)
+
+    def test_a_rank_that_ignores_being_told_is_killed(self):
+        script = "[ $SHMOE_RANK != 1 ] || exit 3; trap '' TERM; while :; do sleep 1; done"
+        start = time.monotonic()
+        done = run("run", "-n", 2, "--", "bash", "-c", script)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("rank 0 did not end when told to; killed", done.stderr)
+        self.assertLess(time.monotonic() - start, 20)
+
+    def test_the_limit_names_who_still_ran(self):
+        done = run("run", "-n", 3, "--timeout", 0.5, "--", "bash", "-c", "[ $SHMOE_RANK = 0 ] || exec sleep 60")
+        self.assertEqual(done.returncode, 124)
+        self.assert_one_message(done, "ranks 1, 2 ran longer than the limit of 0.5 s")
+
+    def test_interrupt_and_terminate_are_passed_on(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            script = 'trap "echo told; exit 0" INT TERM; echo $$; while :; do sleep 0.05; done'
+            with _started("-n", "2", "--no-prefix", "--", "bash", "-c", script) as launcher:
+                pids = [int(launcher.stdout.readline()) for _ in range(2)]
+                launcher.send_signal(number)
+                out, err = launcher.communicate(timeout=cli.LIMIT_S)
+            self.assertEqual(launcher.returncode, 128 + number)
+            self.assertEqual(out, "told\ntold\n")
+            self.assertIn(f"told to end by signal {int(number)}", err)
+            self.assertTrue(all(cli.state_of(pid) is None for pid in pids))
+
+    def test_nothing_outlives_a_killed_launcher(self):
+        script = "echo $$; sleep 600 & echo $!; wait"
+        with _started("-n", "3", "--no-prefix", "--", "bash", "-c", script) as launcher:
+            pids = [int(launcher.stdout.readline()) for _ in range(6)]
+            launcher.kill()
+            launcher.wait()
+            cli.until(lambda: all(cli.is_gone(pid) for pid in pids), "the end of ranks and what they started")
+
+    def test_what_a_rank_left_running_ends_with_the_job(self):
+        done = run("run", "-n", 2, "--no-prefix", "--", "bash", "-c", "sleep 600 & echo $!")
+        self.assertEqual(done.returncode, 0)
+        pids = [int(line) for line in done.stdout.split()]
+        self.assertEqual(len(pids), 2)
+        cli.until(lambda: all(cli.is_gone(pid) for pid in pids), "the end of what ranks had started")
+
+    def test_a_rank_may_exit_early_with_success(self):
+        done = run("run", "-n", 3, "--no-prefix", "--", "bash", "-c", "[ $SHMOE_RANK = 2 ] && exit 0; sleep 0.3; echo done")
+        self.assertEqual((done.returncode, done.stdout), (0, "done\ndone\n"))
+
+
+def _started(*words):
+    return subprocess.Popen([cli.SHMOE, "run", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+class Words(cli.Case):
+    def test_each_mistake_gives_one_message(self):
+        mistakes = {
+            (): "a subcommand is required",
+            ("mo",): "there is no command 'mo'",
+            ("run", "-n", "2"): "no program given",
+            ("run", "--", "true"): "--ranks is required",
+            ("run", "-n", "0", "--", "true"): "--ranks",
+            ("run", "-n", "x", "--", "true"): "--ranks",
+            ("run", "-n", "2", "--", "no-such-program"): "cannot run 'no-such-program'",
+            ("run", "-n", "2", "--env", "NOVALUE", "--", "true"): "--env 'NOVALUE' is not NAME=VALUE",
+            ("run", "-n", "2", "--cores", "49", "--", "true"): "--cores",
+            ("run", "-n", "2", "--timeout", "soon", "--", "true"): "--timeout",
+            ("clean", "--all"): "--all",
+            ("info", "--profile", "fast"): "--profile",
+        }
+        for words, part in mistakes.items():
+            with self.subTest(words=words):
+                self.assert_one_message(run(*words), part)
+
+    def test_bad_settings_are_named(self):
+        done = run("info", env={**os.environ, "SHMOE_CORES": "many"})
+        self.assert_one_message(done, "SHMOE_CORES is 'many'; it takes 1 to 48")
+
+    def test_help_teaches(self):
+        for words in ((), ("moe",), ("run",), ("clean",), ("info",)):
+            done = run(*words, "--help")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("  shmoe ", done.stdout)
+        self.assertIn("SHMOE_BOOTSTRAP_TIMEOUT_S", run("--help").stdout)
+        self.assertRegex(run("--version").stdout, r"^shmoe \d+\.\d+\.\d+\n$")
+
+
+class Info(cli.Case):
+    def test_layout_is_disjoint_and_the_published_one_is_not(self):
+        self.assertIn("no two regions overlap", run("info", "--layout", "--ranks", 384, "--cores", 8).stdout)
+        published = run("info", "--layout", "--profile", "faithful-2026-07").stdout
+        self.assertIn("overlaps low-latency region, as published", published)
+
+    def test_json(self):
+        info = json.loads(run("info", "--json", "--layout", "--ranks", 2, env={**os.environ, "SHMOE_SECRET": "xyz"}).stdout)
+        self.assertEqual(info["launch"]["launcher"], "none")
+        names = Counter(region["name"] for region in info["layout"]["regions"])
+        self.assertEqual(max(names.values()), 1)
+        self.assertEqual(info["settings"]["SHMOE_SECRET"]["value"], "(hidden)")
+        self.assertGreaterEqual(info["machine"]["cpus_allowed"], 1)
+
+
+class Clean(cli.Case):
+    def test_stale_is_removed_and_other_files_stay(self):
+        stale = f"/dev/shm/shmoe.test-{os.getpid()}.0a0b.0.mem"
+        other = f"/dev/shm/not-shmoe.{os.getpid()}"
+        for path in (stale, other):
+            with open(path, "w", opener=lambda name, flags: os.open(name, flags, 0o600)):
+                pass
+        try:
+            self.assertIn(f"would remove {os.path.basename(stale)}", run("clean", "--dry-run").stdout)
+            self.assertTrue(os.path.exists(stale))
+            self.assertIn(f"removed {os.path.basename(stale)}", run("clean").stdout)
+            self.assertFalse(os.path.exists(stale))
+            self.assertTrue(os.path.exists(other))
+        finally:
+            os.unlink(other)
+
+    def test_what_is_in_use_stays(self):
+        import fcntl
+        path = f"/dev/shm/shmoe.test-{os.getpid()}.0c0d.0.mem"
+        with open(path, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            self.assertIn(f"kept {os.path.basename(path)}", run("clean").stdout)
+            self.assertTrue(os.path.exists(path))
+        self.assertIn("removed", run("clean").stdout)
+        self.assertFalse(os.path.exists(path))
+
+
+if __name__ == "__main__":
+    cli.main()

@@ -1,0 +1,305 @@
+// Bad input: one error, the same on every rank, before any row is written; and the world works on afterwards.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "ops/ep/pipeline.hpp"
+#include "tests/ops/ep_fixture.hpp"
+
+using namespace shmoe;
+using test::EpCase;
+using test::make_case;
+using test::Room;
+
+namespace {
+
+using Call = std::function<Result<void>(runtime::Communicator&, const Room&)>;
+
+struct Refusal {
+  std::vector<Error> errors;  // of each rank
+  std::vector<int> stray;     // bytes of the row buffers that changed
+  std::string after;          // what a good step differs in afterwards
+};
+
+int changed(std::span<const std::byte> bytes) {
+  return static_cast<int>(std::count_if(bytes.begin(), bytes.end(), [](std::byte b) { return b != test::kCanary; }));
+}
+
+/// Runs `bad`, which must fail on every rank, then a good step.
+Refusal refusal_of(const EpCase& good, const Call& bad, std::int32_t cores = 2) {
+  const auto ranks = static_cast<std::size_t>(good.ranks());
+  Refusal refusal{.errors = std::vector<Error>(ranks), .stray = std::vector<int>(ranks), .after = {}};
+  std::vector<std::string> found(ranks, "not run");
+  const test::Expected expected = test::expect(good);
+  const std::span<const EpCase> cases{&good, 1};
+  const auto body = [&](runtime::World& world) -> Result<void> {
+    runtime::Communicator& comm = world.all();
+    const std::size_t me = comm.rank().index();
+    const Result<Room> room = test::allocate_room(comm, cases);
+    if (!room) return room.error();
+    const std::size_t rows = static_cast<std::size_t>(expected.answer.total_recv_tokens) * good.row_bytes();
+    const auto recv_x = comm.local<std::byte>(room->recv_x, rows);
+    const auto other_counts =
+        comm.local<std::byte>(room->counts[1], static_cast<std::size_t>(good.problem.experts) * 4);
+    std::fill(recv_x.begin(), recv_x.end(), test::kCanary);
+    std::fill(other_counts.begin(), other_counts.end(), test::kCanary);
+    if (Result<void> met = comm.barrier(); !met) return met;
+    const Result<void> refused = bad(comm, *room);
+    if (!refused) refusal.errors[me] = refused.error();
+    if (Result<void> met = comm.barrier(); !met) return met;
+    refusal.stray[me] = changed(recv_x) + changed(other_counts);
+    const Result<test::Outcome> outcome = test::run_step(comm, good, *room, 1);
+    if (!outcome) return outcome.error();
+    found[me] = test::difference(good, expected, comm.rank().value(), *outcome);
+    return comm.barrier();
+  };
+  const Result<void> done =
+      runtime::World::run_as_threads(good.ranks(), test::config_for({.cores = cores}, test::heap_for(cases)), body);
+  for (const std::string& text : found) refusal.after += text;
+  if (!done) refusal.after = to_string(done.error());
+  return refusal;
+}
+
+void check_refused(const Refusal& refusal, Errc code, std::string_view text) {
+  for (const Error& error : refusal.errors) {
+    CHECK_MESSAGE(error.code == code, to_string(error));
+    CHECK_MESSAGE(error.context.find(text) != std::string::npos, to_string(error));
+  }
+  for (const int bytes : refusal.stray) CHECK(bytes == 0);
+  CHECK(refusal.after == "");
+}
+
+/// A step in which rank 1 has its own idea of the case.
+Call step_with(const EpCase& good, const EpCase& other) {
+  return [&good, &other](runtime::Communicator& comm, const Room& room) -> Result<void> {
+    const Result<test::Outcome> outcome = test::run_step(comm, comm.rank() == Rank{1} ? other : good, room, 0);
+    if (!outcome) return outcome.error();
+    return {};
+  };
+}
+
+/// A step up to notify, for calls of dispatch and combine with wrong arguments.
+struct Ready {
+  ops::Routing routing;
+  ops::ExpertMap experts;
+  std::vector<std::byte> x;
+  ops::LayoutTables layout;
+  ops::NotifyTables notify;
+};
+
+Result<Ready> ready(runtime::Communicator& comm, const EpCase& good, const Room& room) {
+  const std::int64_t rank = comm.rank().value();
+  Ready made{good.routing_of(rank), good.experts(), good.tokens_of(rank), {}, {}};
+  auto layout =
+      ops::layout(comm, {.routing = made.routing, .experts = made.experts, .num_tokens_per_expert = room.counts[0]});
+  if (!layout) return std::move(layout).error();
+  auto notify = ops::notify(comm, {.layout = *layout, .experts = made.experts});
+  if (!notify) return std::move(notify).error();
+  made.layout = *std::move(layout);
+  made.notify = *std::move(notify);
+  return made;
+}
+
+ops::DispatchArgs dispatch_args(const EpCase& good, const Ready& made, const Room& room) {
+  return {.x = made.x,
+          .dtype = good.dtype,
+          .hidden = good.hidden,
+          .topk_idx = made.routing.topk_idx_i32(),
+          .experts = made.experts,
+          .layout = made.layout,
+          .notify = made.notify,
+          .recv_x = room.recv_x,
+          .capacity = made.notify.total_recv_tokens};
+}
+
+ops::CombineArgs combine_args(const EpCase& good, const Ready& made, const Room& room, std::span<std::byte> out) {
+  return {.expert_out = room.expert_out,
+          .capacity = made.notify.total_recv_tokens,
+          .dtype = good.dtype,
+          .hidden = good.hidden,
+          .topk_idx = made.routing.topk_idx_i32(),
+          .weights = made.routing.weights(),
+          .experts = made.experts,
+          .layout = made.layout,
+          .notify = made.notify,
+          .x = out};
+}
+
+using Spoil = std::function<void(Rank, ops::DispatchArgs&)>;
+
+Call dispatch_with(const EpCase& good, const Spoil& spoil) {
+  return [&good, spoil](runtime::Communicator& comm, const Room& room) -> Result<void> {
+    const Result<Ready> made = ready(comm, good, room);
+    if (!made) return made.error();
+    ops::DispatchArgs args = dispatch_args(good, *made, room);
+    spoil(comm.rank(), args);
+    return ops::dispatch_normal(comm, args);
+  };
+}
+
+}  // namespace
+
+TEST_CASE("T16: an id that is no expert is refused everywhere, naming rank, token, k and value") {
+  const EpCase good = make_case(16, {});
+  for (const std::int64_t id : {std::int64_t{16}, std::int64_t{23}, std::int64_t{-2},
+                                std::int64_t{std::numeric_limits<std::int32_t>::max()}, std::int64_t{1} << 40}) {
+    EpCase bad = good;
+    bad.problem.ranks[1].topk_idx[2 * 3 + 1] = id;
+    for (const std::int32_t cores : {1, 4}) {
+      check_refused(refusal_of(good, step_with(good, bad), cores), Errc::invalid_argument,
+                    fmt::format("rank 1: token 3, k 1: expert id {} is not in [-1, 16)", id));
+    }
+  }
+}
+
+TEST_CASE("ranks that disagree about a shape all hear of it") {
+  const EpCase good = make_case(1, {});
+  EpCase hidden = good;
+  hidden.hidden = 32;
+  check_refused(refusal_of(good, step_with(good, hidden)), Errc::mismatch, "hidden is");
+  EpCase dtype = good;
+  dtype.dtype = DType::fp16;
+  check_refused(refusal_of(good, step_with(good, dtype)), Errc::mismatch, "dtype is");
+  const EpCase topk = make_case(1, {.topk = 1});
+  check_refused(refusal_of(good, step_with(good, topk)), Errc::mismatch, "topk is");
+  const EpCase experts = make_case(1, {.experts = 12});
+  check_refused(refusal_of(good, step_with(good, experts)), Errc::mismatch, "experts is");
+  EpCase owners = good;
+  std::swap(owners.problem.owner[0], owners.problem.owner[15]);
+  check_refused(refusal_of(good, step_with(good, owners)), Errc::mismatch, "owner map is");
+}
+
+TEST_CASE("a capacity that is too small is refused with both figures") {
+  const EpCase good = make_case(2, {.tokens = {9, 2, 0, 5}});
+  const std::int64_t needed = test::expect(good).answer.total_recv_tokens;
+  const auto less = [&](Rank, ops::DispatchArgs& args) { args.capacity = needed - 1; };
+  check_refused(refusal_of(good, dispatch_with(good, less)), Errc::capacity_exceeded,
+                fmt::format("recv_x holds {} rows, {} are needed", needed - 1, needed));
+  const auto less_on_one = [&](Rank rank, ops::DispatchArgs& args) { args.capacity = rank == Rank{2} ? 0 : needed; };
+  check_refused(refusal_of(good, dispatch_with(good, less_on_one)), Errc::capacity_exceeded, "recv_x holds 0 rows");
+  const auto more_on_one = [&](Rank rank, ops::DispatchArgs& args) { args.capacity += rank == Rank{2} ? 1 : 0; };
+  check_refused(refusal_of(good, dispatch_with(good, more_on_one)), Errc::mismatch, "capacity is");
+}
+
+TEST_CASE("arguments of dispatch that do not fit each other") {
+  const EpCase good = make_case(3, {});
+  const auto on_rank_3 = [](const std::function<void(ops::DispatchArgs&)>& change) -> Spoil {
+    return [change](Rank rank, ops::DispatchArgs& args) {
+      if (rank == Rank{3}) change(args);
+    };
+  };
+  const auto refused = [&](const std::function<void(ops::DispatchArgs&)>& change) {
+    return refusal_of(good, dispatch_with(good, on_rank_3(change)));
+  };
+  check_refused(refused([](ops::DispatchArgs& args) { args.x = args.x.first(args.x.size() - 2); }),
+                Errc::invalid_argument, "rank 3: dispatch: x has 638 bytes");
+  check_refused(refused([](ops::DispatchArgs& args) { args.topk_idx = args.topk_idx.first(4); }),
+                Errc::invalid_argument, "rank 3: topk_idx has 4 ids, layout counted 10");
+  static const std::vector<std::int32_t> foreign(10, 99);
+  check_refused(refused([](ops::DispatchArgs& args) { args.topk_idx = foreign; }), Errc::invalid_argument,
+                "rank 3: token 0, k 0: expert id 99 is not the one layout and notify counted");
+  check_refused(refused([](ops::DispatchArgs& args) { args.recv_x = Offset{std::uint64_t{1} << 40}; }),
+                Errc::invalid_argument, "past the end of the block");
+  check_refused(refused([](ops::DispatchArgs& args) { args.hidden = 0; }), Errc::invalid_argument, "0 elements");
+}
+
+TEST_CASE("arguments of combine that do not fit each other") {
+  const EpCase good = make_case(4, {});
+  const auto refused = [&](const std::function<void(ops::CombineArgs&)>& change) {
+    return refusal_of(good, [&good, change](runtime::Communicator& comm, const Room& room) -> Result<void> {
+      const Result<Ready> made = ready(comm, good, room);
+      if (!made) return made.error();
+      std::vector<std::byte> out(made->x.size());
+      ops::CombineArgs args = combine_args(good, *made, room, out);
+      if (comm.rank() == Rank{0}) change(args);
+      return ops::combine_normal(comm, args);
+    });
+  };
+  check_refused(refused([](ops::CombineArgs& args) { args.weights = args.weights.first(3); }), Errc::invalid_argument,
+                "rank 0: combine: 3 weights for 10 expert ids");
+  check_refused(refused([](ops::CombineArgs& args) { args.x = args.x.first(0); }), Errc::invalid_argument,
+                "rank 0: combine: x has 0 bytes");
+  check_refused(refused([](ops::CombineArgs& args) { args.capacity = 1; }), Errc::capacity_exceeded,
+                "expert_out holds 1 rows");
+  check_refused(refused([](ops::CombineArgs& args) { args.dtype = DType::fp16; }), Errc::mismatch, "dtype is");
+}
+
+TEST_CASE("ids that are no whole number of tokens, and a map for another number of ranks, are raised by notify") {
+  const EpCase good = make_case(5, {});
+  EpCase ragged = good;
+  ragged.problem.ranks[1].topk_idx.pop_back();
+  check_refused(refusal_of(good, step_with(good, ragged)), Errc::invalid_argument,
+                "rank 1: layout: 9 expert ids are no whole number of tokens of top-k 2");
+  check_refused(refusal_of(good,
+                           [](runtime::Communicator& comm, const Room& room) -> Result<void> {
+                             const ops::Routing routing(1, {});
+                             const ops::ExpertMap experts = ops::ExpertMap::even(16, 3);
+                             const auto layout = ops::layout(
+                                 comm,
+                                 {.routing = routing, .experts = experts, .num_tokens_per_expert = room.counts[0]});
+                             if (!layout) return layout.error();
+                             const auto notify = ops::notify(comm, {.layout = *layout, .experts = experts});
+                             if (!notify) return notify.error();
+                             return {};
+                           }),
+                Errc::invalid_argument, "the expert map is for 3 ranks, the communicator has 4");
+}
+
+TEST_CASE("ranks whose heaps differ hear of it in the next handshake") {
+  const EpCase good = make_case(6, {});
+  std::vector<Errc> codes(4, Errc::ok);
+  const auto body = [&](runtime::World& world) -> Result<void> {
+    runtime::Communicator& comm = world.all();
+    const Result<Room> room = test::allocate_room(comm, {&good, 1});
+    if (!room) return room.error();
+    if (comm.rank() == Rank{2}) {
+      if (const Result<Offset> extra = comm.allocate(Bytes{64}); !extra) return extra.error();
+    }
+    const Result<Ready> made = ready(comm, good, *room);
+    if (!made) codes[comm.rank().index()] = made.error().code;
+    return {};
+  };
+  const Result<void> done =
+      runtime::World::run_as_threads(4, test::config_for({}, Bytes{test::heap_for({&good, 1}).value() + 4096}), body);
+  REQUIRE_MESSAGE(done, to_string(done.error()));
+  for (const Errc code : codes) CHECK(code == Errc::mismatch);
+}
+
+TEST_CASE("buffers grow with the steps and give everything back") {
+  std::vector<std::string> found(3, "not run");
+  std::vector<EpCase> cases;
+  for (std::uint64_t step = 0; step < 6; ++step) {
+    const auto tokens = static_cast<std::int64_t>(1 + 7 * step);
+    cases.push_back(make_case(step, {.experts = 9, .hidden = 16, .tokens = {tokens, 2, 0}}));
+  }
+  const auto body = [&](runtime::World& world) -> Result<void> {
+    runtime::Communicator& comm = world.all();
+    auto buffers = ops::EpBuffers::allocate(comm, 9, DType::bf16, 16);
+    if (!buffers) return buffers.error();
+    std::string& own = found[comm.rank().index()];
+    own.clear();
+    for (const EpCase& input : cases) {
+      const Room room{.counts = {buffers->next_counts(), {}}, .recv_x = {}, .expert_out = {}};
+      const Result<Ready> made = ready(comm, input, room);
+      if (!made) return made.error();
+      if (Result<void> grown = buffers->reserve(made->notify); !grown) return grown;
+      const Room rows{.counts = {}, .recv_x = buffers->recv_x(), .expert_out = buffers->expert_out()};
+      ops::DispatchArgs args = dispatch_args(input, *made, rows);
+      args.capacity = buffers->capacity();
+      if (Result<void> sent = ops::dispatch_normal(comm, args); !sent) return sent;
+      const auto received = buffers->received(made->notify.recv_rows);
+      const auto expected = test::expect(input).received[comm.rank().index()];
+      if (!std::equal(received.begin(), received.end(), expected.begin(), expected.end())) own = input.describe();
+    }
+    if (Result<void> met = comm.barrier(); !met) return met;
+    if (Result<void> freed = buffers->release(); !freed) return freed;
+    if (comm.heap().live_blocks() != 0) own = "blocks are left";
+    return comm.barrier();
+  };
+  const Result<void> done = runtime::World::run_as_threads(3, test::config_for({.cores = 2}, Bytes{1U << 20}), body);
+  REQUIRE_MESSAGE(done, to_string(done.error()));
+  CHECK(found == std::vector<std::string>(3));
+}

@@ -1,0 +1,102 @@
+#include "tests/ops/example_run.hpp"
+
+#include <chrono>
+
+#include "ops/ep/combine_normal.hpp"
+#include "ops/ep/dispatch_normal.hpp"
+#include "ops/ep/pipeline.hpp"
+#include "runtime/world.hpp"
+#include "tests/ops/example.hpp"
+
+namespace shmoe::test {
+
+namespace reference = ops::reference;
+
+namespace {
+
+void run_experts(const ops::ExpertMap& experts, Rank rank, const ops::NotifyTables& notify, DType dtype,
+                 std::span<const std::byte> x, std::span<std::byte> y) {
+  std::int64_t next = 0;
+  for (const Expert expert : experts.experts_of(rank)) {
+    const auto rows = notify.recv_tokens_per_expert[static_cast<std::size_t>(experts.local_index(expert))];
+    for (const std::int64_t last = next + rows * kExampleHidden; next < last; ++next) {
+      std::byte rounded[2];
+      reference::store(DType::bf16, rounded, 0,
+                       reference::load(dtype, x, next) * static_cast<float>(expert.value() + 1));
+      reference::store(dtype, y, next, reference::load(DType::bf16, rounded, 0));
+    }
+  }
+}
+
+Result<ExampleRank> run_rank(runtime::Communicator& comm, DType dtype) {
+  const reference::Problem problem = example_problem();
+  const reference::Input& input = problem.ranks[comm.rank().index()];
+  const ops::Routing routing(problem.topk, input.topk_idx, input.weights);
+  const ops::ExpertMap experts = ops::ExpertMap::even(problem.experts, comm.ranks());
+  const std::vector<std::byte> x = example_tokens(dtype, comm.rank().value());
+
+  auto buffers = ops::EpBuffers::allocate(comm, problem.experts, dtype, kExampleHidden);
+  if (!buffers) return std::move(buffers).error();
+  auto layout =
+      ops::layout(comm, {.routing = routing, .experts = experts, .num_tokens_per_expert = buffers->next_counts()});
+  if (!layout) return std::move(layout).error();
+  auto notify = ops::notify(comm, {.layout = *layout, .experts = experts});
+  if (!notify) return std::move(notify).error();
+  if (auto room = buffers->reserve(*notify); !room) return std::move(room).error();
+
+  const std::span<std::byte> received = buffers->received(notify->total_recv_tokens);
+  for (std::byte& b : received) b = std::byte{0xA5};
+  auto sent = ops::dispatch_normal(comm, {.x = x,
+                                          .dtype = dtype,
+                                          .hidden = kExampleHidden,
+                                          .topk_idx = routing.topk_idx_i32(),
+                                          .experts = experts,
+                                          .layout = *layout,
+                                          .notify = *notify,
+                                          .recv_x = buffers->recv_x(),
+                                          .capacity = buffers->capacity()});
+  if (!sent) return std::move(sent).error();
+  run_experts(experts, comm.rank(), *notify, dtype, received, buffers->answers(notify->recv_rows));
+
+  ExampleRank out;
+  out.combined.resize(x.size());
+  auto summed = ops::combine_normal(comm, {.expert_out = buffers->expert_out(),
+                                           .capacity = buffers->capacity(),
+                                           .dtype = dtype,
+                                           .hidden = kExampleHidden,
+                                           .topk_idx = routing.topk_idx_i32(),
+                                           .weights = routing.weights(),
+                                           .experts = experts,
+                                           .layout = *layout,
+                                           .notify = *notify,
+                                           .x = out.combined});
+  if (!summed) return std::move(summed).error();
+  const auto counts = comm.local<std::int32_t>(layout->num_tokens_per_expert, 4);
+  out.num_tokens_per_expert.assign(counts.begin(), counts.end());
+  out.received.assign(received.begin(), received.end());
+  out.layout = *std::move(layout);
+  out.notify = *std::move(notify);
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<ExampleRank>> run_example(DType dtype) {
+  runtime::Config config = runtime::Config::defaults();
+  config.cores = kExampleCores;
+  config.heap = Bytes{1U << 20};
+  config.ipc_data = Bytes{0};
+  config.communicators = 1;
+  config.wait_limit = std::chrono::seconds(60);
+  std::vector<ExampleRank> ranks(2);
+  const Result<void> done = runtime::World::run_as_threads(2, config, [&](runtime::World& world) -> Result<void> {
+    Result<ExampleRank> own = run_rank(world.all(), dtype);
+    if (!own) return std::move(own).error();
+    ranks[world.rank().index()] = *std::move(own);
+    return world.all().barrier();
+  });
+  if (!done) return done.error();
+  return ranks;
+}
+
+}  // namespace shmoe::test

@@ -137,6 +137,7 @@ Result<void> Communicator::launch(std::string_view op, std::int32_t blocks, cons
                .blocks = blocks,
                .physical = cores(),
                .sync_base = shmem::load_slot(peers_, rank(), slots().sync_all().at(0, Rank{0})),
+               .sync_limit = peers_.wait_limit ? std::optional(2 * *peers_.wait_limit) : std::nullopt,
                .faults = std::vector<std::optional<Error>>(static_cast<std::size_t>(blocks))};
   std::vector<std::optional<Error>> failures(static_cast<std::size_t>(blocks));
   grid_->run([&](Core core) {

@@ -94,10 +94,10 @@ class Communicator {
   Grid* grid_;
   shmem::Heap heap_;
   std::vector<std::unique_ptr<shmem::Fabric>> fabrics_;  // one a physical core
-  std::int32_t cores_in_step_ = shmem::kMaxCores;  // of the last launch
-  mutable std::mutex abort_mutex_;  // never held across a call of a fabric
-  mutable std::optional<Error> first_abort_;  // the first one seen here stays, whoever gives up later
-  bool gave_up_ = false;            // this rank wrote its reason
+  std::int32_t cores_in_step_ = shmem::kMaxCores;        // of the last launch
+  mutable std::mutex abort_mutex_;                       // never held across a call of a fabric
+  mutable std::optional<Error> first_abort_;             // the first one seen here stays, whoever gives up later
+  bool gave_up_ = false;                                 // this rank wrote its reason
 };
 
 }  // namespace shmoe::runtime

@@ -17,15 +17,15 @@
 namespace shmoe::runtime {
 
 struct Config {
-  std::int32_t cores = 1;            // of a rank
+  std::int32_t cores = 1;  // of a rank
   Profile profile = kSafe;
-  Bytes heap{0};                     // symmetric heap of a communicator, reserved, not committed
-  Bytes ipc_data{0};                 // ipc window of a communicator
-  std::int32_t communicators = 0;    // blocks per segment
+  Bytes heap{0};                   // symmetric heap of a communicator, reserved, not committed
+  Bytes ipc_data{0};               // ipc window of a communicator
+  std::int32_t communicators = 0;  // blocks per segment
   std::chrono::milliseconds bootstrap_timeout{0};
   std::chrono::milliseconds wait_limit{0};  // deadline of every wait; 0: none
-  bool views = true;                 // false: operators use get and put only
-  std::uint64_t weak_seed = 0;       // not 0: puts land late, drawn from this seed
+  bool views = true;                        // false: operators use get and put only
+  std::uint64_t weak_seed = 0;              // not 0: puts land late, drawn from this seed
   bool strict = true;
   std::string log_level;
 

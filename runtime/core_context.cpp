@@ -8,13 +8,18 @@ namespace shmoe::runtime {
 shmem::Witness CoreContext::sync_all(SourceSite site) {
   SHMOE_EXPECTS(launch_->blocks <= launch_->physical,
                 "SyncAll at {}:{} in a launch of {} cores on a grid of {}: later batches could never arrive; launch at "
-                "most {} cores", site.file, site.line, launch_->blocks, launch_->physical, launch_->physical);
+                "most {} cores",
+                site.file, site.line, launch_->blocks, launch_->physical, launch_->physical);
   quiet(site);
   const Slot slot = slots().sync_all().at(0, Rank{0});
   signal(rank(), slot, shmem::SignalOp::add, 1, site);
   ++generation_;
   const std::uint64_t everyone = launch_->sync_base + generation_ * static_cast<std::uint64_t>(launch_->blocks);
-  return consume_token(wait(slot, Compare::at_least, everyone, site));
+  std::optional<shmem::Time> deadline;
+  if (launch_->sync_limit) deadline = fabric().now() + *launch_->sync_limit;
+  return consume_token(wait(
+      {.where = rank(), .slots = {&slot, 1}, .compare = Compare::at_least, .value = everyone, .deadline = deadline},
+      site));
 }
 
 }  // namespace shmoe::runtime

@@ -1,5 +1,8 @@
 #include "runtime/executor.hpp"
 
+#include <algorithm>
+
+#include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
@@ -33,8 +36,9 @@ std::unique_ptr<Executor> make_serial_executor() { return std::make_unique<Seria
 
 std::unique_ptr<Executor> make_parallel_executor(std::int32_t threads) {
   SHMOE_EXPECTS(threads >= 1, "an executor of {} threads", threads);
-  if (threads == 1) return make_serial_executor();
-  return std::make_unique<ParallelExecutor>(threads);
+  const std::int32_t usable = std::min(threads, tbb::info::default_concurrency());
+  if (usable == 1) return make_serial_executor();
+  return std::make_unique<ParallelExecutor>(usable);
 }
 
 }  // namespace shmoe::runtime

@@ -24,7 +24,7 @@ class Executor {
 
 /// In ascending order, on the calling thread.
 std::unique_ptr<Executor> make_serial_executor();
-/// Over oneTBB: at most `threads` at a time, the calling one included.
+/// Over oneTBB: at most `threads` at a time, the calling one included, and no more than there are CPUs.
 std::unique_ptr<Executor> make_parallel_executor(std::int32_t threads);
 
 }  // namespace shmoe::runtime

@@ -57,8 +57,10 @@ std::int32_t Grid::cores() const { return static_cast<std::int32_t>(state_->thre
 void Grid::run(const std::function<void(Core)>& body) {
   {
     const std::lock_guard lock(state_->mutex);
-    SHMOE_EXPECTS(!state_->busy, "a launch while another one is running on the {} cores of this rank: not from within a "
-                  "kernel, and not from two threads at once", cores());
+    SHMOE_EXPECTS(!state_->busy,
+                  "a launch while another one is running on the {} cores of this rank: not from within a "
+                  "kernel, and not from two threads at once",
+                  cores());
     state_->busy = true;
     state_->body = &body;
     state_->running = static_cast<std::int32_t>(state_->threads.size());

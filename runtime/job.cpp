@@ -27,7 +27,7 @@ constexpr const char* kSegmentFact = "segment";
 /// Both objects of every rank, as mapped in this process.
 struct Mappings {
   AddressWindow window;
-  std::vector<Segment> memory;   // own first, then the peers' in rank order
+  std::vector<Segment> memory;  // own first, then the peers' in rank order
   std::vector<Segment> control;
 };
 
@@ -53,12 +53,16 @@ Result<void> check_header(const std::byte* control, const JobShape& shape, Rank 
   const auto& header = *reinterpret_cast<const ControlHeader*>(control);
   const std::uint32_t version = header.version.load(std::memory_order_acquire);
   if (version != shmem::kLayoutVersion) {
-    return Error{.code = Errc::version, .context = fmt::format("rank {} has layout version {}, expected {}: start every "
-                 "rank from the same build", peer, version, shmem::kLayoutVersion), .where = peer};
+    return Error{.code = Errc::version,
+                 .context = fmt::format("rank {} has layout version {}, expected {}: start every "
+                                        "rank from the same build",
+                                        peer, version, shmem::kLayoutVersion),
+                 .where = peer};
   }
   if (header.rank != peer.value() || header.ranks != shape.ranks) {
-    return Error{.code = Errc::mismatch, .context = fmt::format("the segment of rank {} says rank {} of {}", peer,
-                 header.rank, header.ranks), .where = peer};
+    return Error{.code = Errc::mismatch,
+                 .context = fmt::format("the segment of rank {} says rank {} of {}", peer, header.rank, header.ranks),
+                 .where = peer};
   }
   return {};
 }
@@ -80,8 +84,8 @@ Result<void> attach_peers(Mappings& mappings, const JobShape& shape, Rank rank,
   for (Rank peer{0}; peer.value() < shape.ranks; ++peer) {
     if (peer == rank) continue;
     const std::string& name = *cards[peer.index()].fact(kSegmentFact);
-    Result<Segment> memory = Segment::attach(name + ".mem", shape.memory(), Segment::Mode::read_write,
-                                             mappings.window.at(peer.index()));
+    Result<Segment> memory =
+        Segment::attach(name + ".mem", shape.memory(), Segment::Mode::read_write, mappings.window.at(peer.index()));
     if (!memory) return std::move(memory).error();
     Result<Segment> control = Segment::attach(name + ".ctl", shape.control_memory(), Segment::Mode::read_only);
     if (!control) return std::move(control).error();
@@ -126,7 +130,8 @@ Result<bootstrap::SocketExchange> connect(const Config& config, const bootstrap:
   const bootstrap::Environment environment = bootstrap::process_environment();
   Result<bootstrap::Endpoint> endpoint = bootstrap::choose_endpoint(std::nullopt, environment, launch);
   if (!endpoint) return std::move(endpoint).error();
-  return bootstrap::SocketExchange::connect({.launch = launch, .endpoint = *std::move(endpoint),
+  return bootstrap::SocketExchange::connect({.launch = launch,
+                                             .endpoint = *std::move(endpoint),
                                              .layout_version = shmem::kLayoutVersion,
                                              .timeout = config.bootstrap_timeout});
 }
@@ -136,8 +141,11 @@ Result<bootstrap::SocketExchange> connect(const Config& config, const bootstrap:
 JobShape::JobShape(const Config& config, std::int32_t rank_count)
     : ranks(rank_count),
       communicators(config.communicators),
-      map(shmem::block_map(config.profile, {.ranks = rank_count, .cores = config.cores, .slots = config.cores,
-                                            .ipc_data = config.ipc_data, .heap = config.heap})),
+      map(shmem::block_map(config.profile, {.ranks = rank_count,
+                                            .cores = config.cores,
+                                            .slots = config.cores,
+                                            .ipc_data = config.ipc_data,
+                                            .heap = config.heap})),
       slots(shmem::SlotPlan::of_block(map)),
       control{.cores = config.cores, .ledger_entries = slots.ledger_size()} {}
 
@@ -167,14 +175,15 @@ Result<Job> join_processes(const Config& config) {
   Result<bootstrap::IdCard> me = bootstrap::id_card_of_this_process();
   if (!me) return std::move(me).error();
   const std::string name = segment_name(*launch);
-  Result<std::vector<bootstrap::IdCard>> exchanged =
-      exchange_cards(*exchange, make_card(*std::move(me), config, name));
+  Result<std::vector<bootstrap::IdCard>> exchanged = exchange_cards(*exchange, make_card(*std::move(me), config, name));
   if (!exchanged) return std::move(exchanged).error();
   auto cards = std::make_shared<std::vector<bootstrap::IdCard>>(*std::move(exchanged));
   if (const int nodes = bootstrap::node_count(*cards); nodes > 1) {
-    return Error{.code = Errc::invalid_argument,
-                 .context = fmt::format("the {} ranks run on {} hosts; shared memory joins the ranks of one host: start "
-                                        "all of them on one", launch->size, nodes)};
+    return Error{
+        .code = Errc::invalid_argument,
+        .context = fmt::format("the {} ranks run on {} hosts; shared memory joins the ranks of one host: start "
+                               "all of them on one",
+                               launch->size, nodes)};
   }
 
   const JobShape shape(config, launch->size);

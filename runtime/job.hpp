@@ -18,7 +18,7 @@ namespace shmoe::runtime {
 struct JobShape {
   std::int32_t ranks = 1;
   std::int32_t communicators = 1;
-  shmem::BlockMap map;               // of every communicator
+  shmem::BlockMap map;  // of every communicator
   shmem::SlotPlan slots;
   shmem::ControlMap control;
 
@@ -35,13 +35,13 @@ struct Job {
   Rank rank;
   std::string description;
   Log log;
-  std::vector<std::byte*> memory;        // of each rank, as mapped here
-  std::byte* control = nullptr;          // own
-  std::function<Result<void>(Offset, Bytes)> commit;                  // own memory; may be empty
+  std::vector<std::byte*> memory;                     // of each rank, as mapped here
+  std::byte* control = nullptr;                       // own
+  std::function<Result<void>(Offset, Bytes)> commit;  // own memory; may be empty
   std::function<std::optional<std::string>(Rank world_rank)> gone;
   FabricMaker make_fabric;
   bool oversubscribed = false;
-  std::shared_ptr<void> backing;         // keeps the mappings
+  std::shared_ptr<void> backing;  // keeps the mappings
 };
 
 /// Finds the other processes of the job and maps their memory.

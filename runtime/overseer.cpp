@@ -66,8 +66,8 @@ shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> membe
   auto reported = std::make_shared<std::vector<std::int64_t>>(static_cast<std::size_t>(cores));
   // A copy, for its names: the communicator's own Peers moves.
   auto names = std::make_shared<shmem::Peers>(peers);
-  return [=, members = std::move(members), gone = std::move(gone)](const shmem::SleepingWait& wait)
-             -> std::optional<Error> {
+  return [=, members = std::move(members),
+          gone = std::move(gone)](const shmem::SleepingWait& wait) -> std::optional<Error> {
     if (const std::optional<Loss> loss = LossFinder(*names, gone).find(wait)) {
       const Rank lost = members[loss->member.index()];
       return Error{.code = Errc::peer_lost,

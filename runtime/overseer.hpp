@@ -16,6 +16,7 @@ using Gone = std::function<std::optional<std::string>(Rank member)>;
 
 /// Errors:  the overseer returns peer_lost, naming the member by its world rank.
 /// A living member that does not signal is no error: a line in the log every few seconds.
-shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> members, std::int32_t cores, Gone gone, Log log);
+shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> members, std::int32_t cores, Gone gone,
+                              Log log);
 
 }  // namespace shmoe::runtime

@@ -58,7 +58,9 @@ shmem::Peers World::State::peers_of(CommunicatorId id, const std::vector<Rank>& 
 }
 
 Result<void> World::State::check_members(CommunicatorId id, std::span<const Rank> members) const {
-  const auto invalid = [](std::string text) { return Error{.code = Errc::invalid_argument, .context = std::move(text)}; };
+  const auto invalid = [](std::string text) {
+    return Error{.code = Errc::invalid_argument, .context = std::move(text)};
+  };
   if (id.value() < 0 || id.value() >= job.config.communicators) {
     return invalid(fmt::format("communicator {} of {}: raise SHMOE_COMMUNICATORS", id, job.config.communicators));
   }
@@ -86,8 +88,10 @@ Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> mem
     const shmem::Region meta = meta_region(*peers.map);
     if (Result<void> pages = peers.commit(meta.at, meta.size); !pages) return std::move(pages).error();
   }
-  auto made = std::make_unique<Communicator>(Communicator::Parts{.peers = std::move(peers), .members = std::move(members),
-                                                                 .profile = job.config.profile, .grid = &grid,
+  auto made = std::make_unique<Communicator>(Communicator::Parts{.peers = std::move(peers),
+                                                                 .members = std::move(members),
+                                                                 .profile = job.config.profile,
+                                                                 .grid = &grid,
                                                                  .make_fabric = job.make_fabric});
   Communicator* communicator = made.get();
   communicators[id] = std::move(made);
@@ -187,19 +191,19 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
 
   ThreadJob shared;
   const auto run_rank = [&](Rank rank) -> Result<void> {
-    Result<std::unique_ptr<World>> world = start(Job{
-        .config = config,
-        .shape = shape,
-        .rank = rank,
-        .description = fmt::format("rank {} of {}, ranks are threads", rank, ranks),
-        .log = Log::to_stderr(find_log_level(config.log_level).value_or(LogLevel::warn), rank),
-        .memory = places,
-        .control = control->at(rank.index()) + shmem::kControlHeaderBytes,
-        .commit = {},
-        .gone = [&shared](Rank peer) { return shared.gone(peer); },
-        .make_fabric = decorated(fabric_maker(config, true), decorate, rank),
-        .oversubscribed = true,
-        .backing = {}});
+    Result<std::unique_ptr<World>> world =
+        start(Job{.config = config,
+                  .shape = shape,
+                  .rank = rank,
+                  .description = fmt::format("rank {} of {}, ranks are threads", rank, ranks),
+                  .log = Log::to_stderr(find_log_level(config.log_level).value_or(LogLevel::warn), rank),
+                  .memory = places,
+                  .control = control->at(rank.index()) + shmem::kControlHeaderBytes,
+                  .commit = {},
+                  .gone = [&shared](Rank peer) { return shared.gone(peer); },
+                  .make_fabric = decorated(fabric_maker(config, true), decorate, rank),
+                  .oversubscribed = true,
+                  .backing = {}});
     if (!world) return std::move(world).error();
     Result<void> result;
     try {

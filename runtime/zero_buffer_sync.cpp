@@ -42,8 +42,10 @@ CallCard& CallCard::with(std::string_view name, std::int64_t value) {
 
 std::optional<std::string> CallCard::difference(const CallCard& other, Rank mine, Rank theirs) const {
   if (std::strncmp(op_, other.op_, sizeof op_) != 0 || count_ != other.count_) {
-    return fmt::format("rank {} calls {} while rank {} calls {}: every rank must call the same operators in the same "
-                       "order", theirs, other.op_, mine, op_);
+    return fmt::format(
+        "rank {} calls {} while rank {} calls {}: every rank must call the same operators in the same "
+        "order",
+        theirs, other.op_, mine, op_);
   }
   for (std::size_t i = 0; i < count_; ++i) {
     if (fields_[i].value != other.fields_[i].value) {
@@ -78,9 +80,8 @@ ZeroBufferSync::BarrierWord ZeroBufferSync::next_barrier() {
     case BarrierBuffer::by_magic: barrier.buffer = round_.value() & 1; break;
     case BarrierBuffer::by_magic_and_sequence: barrier.buffer = (round_.value() + sequence_) & 1; break;
   }
-  barrier.word = profile.flag_word == FlagWord::sequence56_error8
-                     ? shmem::safe_word(count)
-                     : shmem::published_word(round_.value(), sequence_);
+  barrier.word = profile.flag_word == FlagWord::sequence56_error8 ? shmem::safe_word(count)
+                                                                  : shmem::published_word(round_.value(), sequence_);
   return barrier;
 }
 
@@ -149,9 +150,12 @@ void ZeroBufferSync::wait_slice(const BarrierWord& barrier, const Handshake* han
   }
   if (slots.empty()) return;
   std::vector<std::uint64_t> observed(slots.size());
-  const Witness arrived = consume_token(context_->wait({.where = context_->rank(), .slots = slots,
-                                                        .compare = context_->profile().compare, .value = barrier.word,
-                                                        .observed = observed}, site));
+  const Witness arrived = consume_token(context_->wait({.where = context_->rank(),
+                                                        .slots = slots,
+                                                        .compare = context_->profile().compare,
+                                                        .value = barrier.word,
+                                                        .observed = observed},
+                                                       site));
   if (handshake == nullptr) return;
   std::optional<Error>& verdict = context_->launch().faults[context_->core().index()];
   for (std::size_t i = 0; i < peers.size(); ++i) {
@@ -224,8 +228,13 @@ shmem::Token ZeroBufferSync::wait_flag_with_magic(Rank src, std::uint32_t event,
 
 bool ZeroBufferSync::check_flag(Rank src, std::uint32_t event, std::uint32_t phase, SourceSite site) {
   const Slot slot = context_->slots().flag().at(round_.value() & 1, src, event);
-  return context_->test({.where = context_->rank(), .slots = {&slot, 1}, .compare = context_->profile().compare,
-                         .value = flag_word(round_, phase)}, site).has_value();
+  return context_
+      ->test({.where = context_->rank(),
+              .slots = {&slot, 1},
+              .compare = context_->profile().compare,
+              .value = flag_word(round_, phase)},
+             site)
+      .has_value();
 }
 
 Witness ZeroBufferSync::wait_flag_batch(Rank first, Rank last, std::uint32_t event, std::uint32_t phase,

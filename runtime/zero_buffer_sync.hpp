@@ -94,7 +94,7 @@ class ZeroBufferSync {
  private:
   struct BarrierWord {
     std::uint64_t buffer;
-    std::uint64_t word;      // without an error
+    std::uint64_t word;  // without an error
     std::uint64_t card_buffer;
   };
   struct Handshake {

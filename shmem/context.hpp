@@ -34,20 +34,21 @@ class Witness {
 
 /// What a wait returns. On the accelerator a wait whose token nobody consumes is deleted by the compiler; here it does
 /// not compile, or aborts in debug builds.
-class [[nodiscard("a wait orders nothing until its token is consumed: consume_token(std::move(t)) or ordering_only()")]] Token {
+class [[nodiscard(
+    "a wait orders nothing until its token is consumed: consume_token(std::move(t)) or ordering_only()")]] Token {
  public:
   Token(Arrival arrival, SourceSite site) : arrival_(arrival), site_(site) {}
-  Token(Token&& other) noexcept
+  Token(Token && other) noexcept
       : arrival_(other.arrival_), site_(other.site_), pending_(std::exchange(other.pending_, false)) {}
   Token& operator=(Token&&) = delete;
   ~Token();
 
   [[nodiscard]] const Arrival& arrival() const { return arrival_; }
   /// The wait guards no data.
-  void ordering_only() && { pending_ = false; }
+  void ordering_only()&& { pending_ = false; }
 
  private:
-  friend Witness consume_token(Token&& token);
+  friend Witness consume_token(Token && token);
   Arrival arrival_;
   SourceSite site_;
   bool pending_ = true;
@@ -69,8 +70,12 @@ class [[nodiscard]] ReadView {
     if (fabric_ != nullptr) ++*open_;
   }
   ReadView(ReadView&& other) noexcept
-      : fabric_(std::exchange(other.fabric_, nullptr)), open_(other.open_), src_(other.src_), at_(other.at_),
-        data_(other.data_), site_(other.site_) {}
+      : fabric_(std::exchange(other.fabric_, nullptr)),
+        open_(other.open_),
+        src_(other.src_),
+        at_(other.at_),
+        data_(other.data_),
+        site_(other.site_) {}
   ReadView& operator=(ReadView&&) = delete;
   ~ReadView() {
     if (fabric_ == nullptr) return;
@@ -98,8 +103,13 @@ class [[nodiscard]] WriteView {
     ++*open_;
   }
   WriteView(WriteView&& other) noexcept
-      : fabric_(std::exchange(other.fabric_, nullptr)), open_(other.open_), in_place_(other.in_place_),
-        dst_(other.dst_), at_(other.at_), data_(other.data_), site_(other.site_) {}
+      : fabric_(std::exchange(other.fabric_, nullptr)),
+        open_(other.open_),
+        in_place_(other.in_place_),
+        dst_(other.dst_),
+        at_(other.at_),
+        data_(other.data_),
+        site_(other.site_) {}
   WriteView& operator=(WriteView&&) = delete;
   ~WriteView() {
     if (fabric_ == nullptr) return;
@@ -145,6 +155,7 @@ class Context {
   /// This core's part of n items.
   [[nodiscard]] Slice slice(std::int64_t n) const { return split(n, place_.cores, place_.core.value()); }
 
+  /// Order:   unordered until fence(dst) or quiet.
   template <Plain T>
   void put(Rank dst, Offset to, std::span<const T> from, SourceSite site = SourceSite::here()) {
     fabric_->put(dst, to, std::as_bytes(from), site);
@@ -171,8 +182,7 @@ class Context {
   WriteView<T> write(Rank dst, Offset at, std::span<T> scratch, SourceSite site = SourceSite::here()) {
     const std::span<std::byte> place = fabric_->open_write(dst, at, bytes_of<T>(scratch.size()), site);
     const bool in_place = !place.empty();
-    const std::span<T> data =
-        in_place ? std::span<T>{reinterpret_cast<T*>(place.data()), scratch.size()} : scratch;
+    const std::span<T> data = in_place ? std::span<T>{reinterpret_cast<T*>(place.data()), scratch.size()} : scratch;
     return {*fabric_, open_views_.get(), in_place, dst, at, data, site};
   }
 

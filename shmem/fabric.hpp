@@ -31,8 +31,8 @@ struct WaitSpec {
   Compare compare = Compare::at_least;
   std::uint64_t value = 0;
   std::uint64_t upper = std::numeric_limits<std::uint64_t>::max();
-  std::optional<Time> deadline = {};        // on Fabric::now()
-  std::span<std::uint64_t> observed = {};   // as long as `slots`: the words that satisfied the wait
+  std::optional<Time> deadline = {};       // on Fabric::now()
+  std::span<std::uint64_t> observed = {};  // as long as `slots`: the words that satisfied the wait
 };
 
 /// What a satisfied wait saw.

@@ -36,8 +36,8 @@ Heap::Heap(Offset begin, Bytes size) : capacity_(size.value() / kGranule.value()
 Result<Offset> Heap::allocate(Bytes size, Bytes alignment) {
   if (size.value() == 0) return Error{Errc::invalid_argument, "a block of 0 bytes; ask for at least one", {}};
   if (!std::has_single_bit(alignment.value()) || alignment < kGranule) {
-    return Error{Errc::invalid_argument,
-                 fmt::format("alignment {} is no power of two from {} on", alignment, kGranule), {}};
+    return Error{
+        Errc::invalid_argument, fmt::format("alignment {} is no power of two from {} on", alignment, kGranule), {}};
   }
   if (size > capacity_) return no_fit(size, alignment);  // also keeps the rounding below from passing 2^64
   const std::uint64_t rounded = round_up(size.value(), kGranule.value());
@@ -62,7 +62,8 @@ Result<void> Heap::free(Offset offset) {
   const auto found = live_.find(offset.value());
   if (found == live_.end()) {
     return Error{Errc::invalid_argument,
-                 fmt::format("no live block starts at offset {}: it was freed before, or never allocated", offset), {}};
+                 fmt::format("no live block starts at offset {}: it was freed before, or never allocated", offset),
+                 {}};
   }
   Id id = found->second;
   live_.erase(found);
@@ -98,8 +99,8 @@ Error Heap::no_fit(Bytes size, Bytes alignment) const {
   const char* advice = enough ? "free neighbouring blocks, or allocate large blocks before small ones"
                               : "free blocks first, or start with a larger heap";
   return Error{enough ? Errc::fragmented : Errc::out_of_memory,
-               fmt::format("asked for {} bytes aligned to {}; {} of {} are free, the largest free range has {}; {}", size,
-                           alignment, free_bytes(), capacity_, largest_free(), advice),
+               fmt::format("asked for {} bytes aligned to {}; {} of {} are free, the largest free range has {}; {}",
+                           size, alignment, free_bytes(), capacity_, largest_free(), advice),
                {}};
 }
 

@@ -40,7 +40,7 @@ inline constexpr std::uint64_t kErrorTextBytes = 256;
 struct BlockShape {
   std::int32_t ranks = 1;
   std::int32_t cores = 1;
-  std::int32_t slots = 1;    // S
+  std::int32_t slots = 1;       // S
   std::int32_t experts = 1024;  // room for this many low-latency counts
   Bytes ipc_data{0};
   Bytes heap{0};
@@ -60,9 +60,7 @@ struct BlockMap {
   Region user_data, magic, barrier, flags, sync_all, abort, cards, error_text, low_latency, ipc_flags, ipc_data, heap;
   Bytes size;
 
-  [[nodiscard]] constexpr Offset magic_of(Core core) const {
-    return magic.at + Bytes{kMagicStride * core.index()};
-  }
+  [[nodiscard]] constexpr Offset magic_of(Core core) const { return magic.at + Bytes{kMagicStride * core.index()}; }
   [[nodiscard]] constexpr Offset card(std::uint64_t buffer) const { return cards.at + Bytes{kCardBytes * buffer}; }
   [[nodiscard]] constexpr Offset error(std::uint64_t buffer) const {
     return error_text.at + Bytes{kErrorTextBytes * buffer};
@@ -119,12 +117,16 @@ struct Layout {
     map.magic = {map.user_data.end(), Bytes{kMagicStride * kMaxCores}};
     map.barrier = {map.magic.end(), Bytes{2 * kSlotStride * ranks}};
     map.flags = {map.barrier.end(), Bytes{2 * kSlotStride * ranks * slots}};
-    map.sync_all = {Offset{round_up(map.flags.end().value(), 64)}, Bytes{64}};
+    map.low_latency = {Offset{0}, low_latency_bytes(shape)};
+    // What is ours stays clear of the published overlay, whose dispatch flags may lie beyond the flag buffers.
+    const Offset published_end =
+        P.low_latency_overlays && map.flags.end() < map.low_latency.end() ? map.low_latency.end() : map.flags.end();
+    map.sync_all = {Offset{round_up(published_end.value(), 64)}, Bytes{64}};
     map.abort = {map.sync_all.end(), Bytes{64 + kErrorTextBytes}};
     map.cards = {map.abort.end(), Bytes{2 * kCardBytes}};
     map.error_text = {map.cards.end(), Bytes{2 * kErrorTextBytes}};
     const Offset own{round_up(map.error_text.end().value(), 64)};
-    map.low_latency = {P.low_latency_overlays ? Offset{0} : own, low_latency_bytes(shape)};
+    if (!P.low_latency_overlays) map.low_latency.at = own;
     const Offset meta_end = P.low_latency_overlays ? own : map.low_latency.end();
     map.ipc_flags = {Offset{round_up(meta_end.value(), kPageGranule)}, Bytes{2 * kMiB}};
     map.ipc_data = {map.ipc_flags.end(), Bytes{round_up(shape.ipc_data.value(), kPageGranule)}};
@@ -152,8 +154,12 @@ constexpr bool disjoint_over_grid() {
   for (std::int32_t ranks : {1, 2, 3, 7, 8, 16, 24, 160, 384, 1024}) {
     for (std::int32_t cores : {1, 2, 5, 48}) {
       for (std::int32_t experts : {1, 3, 60, 512, 4096}) {
-        const BlockShape shape{.ranks = ranks, .cores = cores, .slots = cores, .experts = experts,
-                               .ipc_data = Bytes{204 * kMiB}, .heap = Bytes{kMiB}};
+        const BlockShape shape{.ranks = ranks,
+                               .cores = cores,
+                               .slots = cores,
+                               .experts = experts,
+                               .ipc_data = Bytes{204 * kMiB},
+                               .heap = Bytes{kMiB}};
         if (!Layout<kSafe>::of(shape).disjoint()) return false;
       }
     }

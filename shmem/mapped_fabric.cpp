@@ -20,9 +20,13 @@ MappedFabric::~MappedFabric() {
   record_->life.store(static_cast<std::uint8_t>(Life::ended), std::memory_order_relaxed);
 }
 
-std::byte* MappedFabric::place(Rank rank, Offset at, Bytes size, SourceSite site) const {
+void MappedFabric::check_rank(Rank rank, SourceSite site) const {
   SHMOE_EXPECTS(rank.value() >= 0 && rank.value() < peers_->size(), "rank {} of {}, used at {}:{}", rank,
                 peers_->size(), site.file, site.line);
+}
+
+std::byte* MappedFabric::place(Rank rank, Offset at, Bytes size, SourceSite site) const {
+  check_rank(rank, site);
   const std::uint64_t block = peers_->map->size.value();
   SHMOE_EXPECTS(size.value() <= block && at.value() <= block - size.value(),
                 "bytes [{:#x}, +{}) of rank {} at {}:{} lie outside its block of {} bytes", at.value(), size, rank,
@@ -60,8 +64,10 @@ void MappedFabric::signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value,
   const SlotPlan& plan = *peers_->slots;
   std::byte* slot_there = place(dst, plan.offset_of(slot), Bytes{kSlotStride}, site);
   if (peers_->strict) {
-    SHMOE_EXPECTS(plan.may_write(slot, dst, peers_->rank), "rank {} signals {} of rank {} at {}:{} and is no declared "
-                  "writer of it", peers_->rank, plan.describe(slot), dst, site.file, site.line);
+    SHMOE_EXPECTS(plan.may_write(slot, dst, peers_->rank),
+                  "rank {} signals {} of rank {} at {}:{} and is no declared "
+                  "writer of it",
+                  peers_->rank, plan.describe(slot), dst, site.file, site.line);
     SHMOE_EXPECTS(plan.family_of(slot).op == op, "{} of rank {} is declared for {} and is signalled with {} at {}:{}",
                   plan.describe(slot), dst, op == SignalOp::set ? "add" : "set", op == SignalOp::set ? "set" : "add",
                   site.file, site.line);
@@ -83,14 +89,21 @@ void MappedFabric::put_signal(Rank dst, Offset to, std::span<const std::byte> fr
   signal(dst, slot, op, value, site);
 }
 
-void MappedFabric::fence(Rank /*dst*/, SourceSite /*site*/) { store_fence(); }
+void MappedFabric::fence(Rank dst, SourceSite site) {
+  check_rank(dst, site);
+  store_fence();
+}
 
 void MappedFabric::quiet(SourceSite /*site*/) { store_fence(); }
 
 void MappedFabric::check_wait(const WaitSpec& spec, SourceSite site) const {
   SHMOE_EXPECTS(!spec.slots.empty(), "a wait at {}:{} names no slot", site.file, site.line);
-  SHMOE_EXPECTS(spec.where.value() >= 0 && spec.where.value() < peers_->size(), "rank {} of {}, waited on at {}:{}",
-                spec.where, peers_->size(), site.file, site.line);
+  check_rank(spec.where, site);
+  // Now, because a wait that has begun must not leave its record behind by an exception.
+  for (const Slot slot : spec.slots) {
+    SHMOE_EXPECTS(slot.value() < peers_->slots->size(), "a wait at {}:{} names slot {} of {}", site.file, site.line, slot,
+                  peers_->slots->size());
+  }
   SHMOE_EXPECTS(spec.observed.empty() || spec.observed.size() == spec.slots.size(),
                 "a wait at {}:{} on {} slots has room for {} words", site.file, site.line, spec.slots.size(),
                 spec.observed.size());

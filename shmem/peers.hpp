@@ -17,8 +17,8 @@ namespace shmoe::shmem {
 /// What a wait that has slept for a while knows about itself.
 struct SleepingWait {
   const WaitSpec& spec;
-  Slot slot;                // the first slot that is not satisfied
-  std::uint64_t seen = 0;   // its word
+  Slot slot;               // the first slot that is not satisfied
+  std::uint64_t seen = 0;  // its word
   Time waited;
   std::string_view op;
   Round round;
@@ -31,18 +31,18 @@ using Overseer = std::function<std::optional<Error>(const SleepingWait&)>;
 
 struct Peers {
   Rank rank;
-  std::vector<std::byte*> mem;            // block of each member's `.mem`
-  std::byte* control = nullptr;           // own block in the own `.ctl`
+  std::vector<std::byte*> mem;   // block of each member's `.mem`
+  std::byte* control = nullptr;  // own block in the own `.ctl`
   std::shared_ptr<const BlockMap> map;
   std::shared_ptr<const SlotPlan> slots;
   ControlMap control_map;
-  Overseer overseer;                      // may be empty
+  Overseer overseer;  // may be empty
   /// Pages of own memory that are about to be used for the first time.
   std::function<Result<void>(Offset, Bytes)> commit;  // may be empty
-  std::optional<Time> wait_limit;         // deadline of waits that bring none, counted from their start
-  bool oversubscribed = false;            // more cores in the job than CPUs: waits do not spin
-  bool strict = true;                     // writers and signal kinds are checked at every signal
-  bool views = true;                      // false: no place is ever offered, everything goes through get and put
+  std::optional<Time> wait_limit;                     // deadline of waits that bring none, counted from their start
+  bool oversubscribed = false;                        // more cores in the job than CPUs: waits do not spin
+  bool strict = true;                                 // writers and signal kinds are checked at every signal
+  bool views = true;  // false: no place is ever offered, everything goes through get and put
 
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(mem.size()); }
 };

@@ -33,11 +33,14 @@ struct Profile {
 };
 
 inline constexpr Profile kSafe{};
-inline constexpr Profile kFaithful202607{ProfileId::faithful_2026_07, FlagWord::magic32_value32, Compare::equal,
-                                         BarrierBuffer::by_magic,     false,                     true};
-inline constexpr Profile kFaithful202608{ProfileId::faithful_2026_08,          FlagWord::magic32_value32,
-                                         Compare::equal,                       BarrierBuffer::by_magic_and_sequence,
-                                         false,                                true};
+inline constexpr Profile kFaithful202607{
+    ProfileId::faithful_2026_07, FlagWord::magic32_value32, Compare::equal, BarrierBuffer::by_magic, false, true};
+inline constexpr Profile kFaithful202608{ProfileId::faithful_2026_08,
+                                         FlagWord::magic32_value32,
+                                         Compare::equal,
+                                         BarrierBuffer::by_magic_and_sequence,
+                                         false,
+                                         true};
 inline constexpr Profile kProfiles[] = {kSafe, kFaithful202607, kFaithful202608};
 
 constexpr std::string_view name_of(ProfileId id) {

@@ -8,6 +8,7 @@
 //
 // Readers never tear: a wait record is a sequence lock, a ledger entry has one writer.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,7 @@ struct alignas(8) RecordText {
 
   void store(const char* text, std::uint32_t number) {
     char buffer[32] = {};
-    std::strncpy(buffer, text, 27);
+    std::memcpy(buffer, text, std::min<std::size_t>(std::strlen(text), 27));
     std::memcpy(buffer + 28, &number, sizeof number);
     for (std::size_t i = 0; i < 4; ++i) {
       std::uint64_t word = 0;
@@ -58,20 +59,20 @@ struct alignas(8) RecordText {
 /// One actor's current wait. `epoch` is odd while it waits and grows on entry and on exit.
 struct alignas(128) WaitRecord {
   std::atomic<std::uint64_t> epoch;
-  std::atomic<std::uint64_t> value;     // expected
+  std::atomic<std::uint64_t> value;  // expected
   std::atomic<std::uint64_t> round;
   std::atomic<std::int64_t> since_ns;
-  std::atomic<std::uint32_t> slot;      // the first slot that is not satisfied
-  std::atomic<std::uint32_t> count;     // slots in the wait
-  std::atomic<std::int32_t> where;      // rank whose memory is polled
+  std::atomic<std::uint32_t> slot;   // the first slot that is not satisfied
+  std::atomic<std::uint32_t> count;  // slots in the wait
+  std::atomic<std::int32_t> where;   // rank whose memory is polled
   std::atomic<std::uint8_t> match;
   std::atomic<std::uint8_t> compare;
-  std::atomic<std::uint8_t> life;       // Life
+  std::atomic<std::uint8_t> life;  // Life
   std::uint8_t reserved;
   std::atomic<std::uint64_t> progress;  // operators entered and left
   std::atomic<std::uint64_t> challenge;
   std::atomic<std::uint64_t> echo;
-  char op[24];                          // written before `progress` moves; empty between operators
+  char op[24];  // written before `progress` moves; empty between operators
   RecordText site;
 };
 static_assert(sizeof(WaitRecord) == 128);
@@ -114,9 +115,8 @@ struct ControlMap {
   std::uint32_t ledger_entries = 0;
 
   [[nodiscard]] constexpr Bytes size() const {
-    return Bytes{round_up(sizeof(WaitRecord) * (static_cast<std::uint64_t>(cores) + 1) +
-                              sizeof(LedgerEntry) * ledger_entries,
-                          4096)};
+    return Bytes{round_up(
+        sizeof(WaitRecord) * (static_cast<std::uint64_t>(cores) + 1) + sizeof(LedgerEntry) * ledger_entries, 4096)};
   }
   [[nodiscard]] WaitRecord& record(std::byte* block, Core core) const {
     return *reinterpret_cast<WaitRecord*>(block + sizeof(WaitRecord) * core.index());

@@ -79,7 +79,7 @@ struct Error {
   Errc code = Errc::ok;
   std::string context;
   std::optional<Rank> where = {};  // the rank at fault, where one is
-  int sys = 0;                // errno, where one is
+  int sys = 0;                     // errno, where one is
   SourceSite site = SourceSite::here();
 
   [[nodiscard]] Error within(std::string_view outer) && {

@@ -1,6 +1,7 @@
 #include "shmem/segment.hpp"
 
 #include <cerrno>
+#include <ctime>
 #include <filesystem>
 #include <optional>
 
@@ -39,8 +40,24 @@ double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / static_cas
 
 /// MAP_FIXED replaces our own reservation only: `at` comes from an AddressWindow.
 ipc::mapped_region map(const ipc::shared_memory_object& object, ipc::mode_t mode, std::uint64_t size, std::byte* at) {
-  const ipc::map_options_t options = at == nullptr ? MAP_SHARED | MAP_NORESERVE : MAP_SHARED | MAP_NORESERVE | MAP_FIXED;
+  const ipc::map_options_t options =
+      at == nullptr ? MAP_SHARED | MAP_NORESERVE : MAP_SHARED | MAP_NORESERVE | MAP_FIXED;
   return ipc::mapped_region(object, mode, 0, size, at, options);
+}
+
+/// The lock says "the owner lives"; the kernel drops it with the process, however that ends.
+bool lock_as_owner(const ipc::shared_memory_object& object) {
+  int rc = 0;
+  do {
+    rc = flock(object.get_mapping_handle().handle, LOCK_EX);  // a cleaner of another job holds it for a moment at most
+  } while (rc != 0 && errno == EINTR);
+  return rc == 0;
+}
+
+/// Whether a cleaner found the object between its creation and its lock, and took its owner for dead.
+bool was_removed(const ipc::shared_memory_object& object) {
+  struct stat info {};
+  return fstat(object.get_mapping_handle().handle, &info) == 0 && info.st_nlink == 0;
 }
 
 }  // namespace
@@ -50,15 +67,16 @@ Result<AddressWindow> AddressWindow::reserve(std::size_t count, Bytes size) {
   const std::uint64_t length = stride * count + kPageGranule;
   void* place = mmap(nullptr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) {
-    return from_errno(fmt::format("reserving {} x {:.0f} MiB of addresses: raise `ulimit -v`, or lower SHMOE_HEAP and "
-                                  "SHMOE_BUFFSIZE", count, mib(stride)));
+    return from_errno(
+        fmt::format("reserving {} x {:.0f} MiB of addresses: raise `ulimit -v`, or lower SHMOE_HEAP and "
+                    "SHMOE_BUFFSIZE",
+                    count, mib(stride)));
   }
   return AddressWindow(static_cast<std::byte*>(place), length, stride);
 }
 
 AddressWindow::AddressWindow(AddressWindow&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)), length_(other.length_), stride_(other.stride_) {
-}
+    : base_(std::exchange(other.base_, nullptr)), length_(other.length_), stride_(other.stride_) {}
 
 AddressWindow::~AddressWindow() {
   if (base_ != nullptr) munmap(base_, length_);
@@ -69,34 +87,38 @@ struct Segment::State {
   ipc::shared_memory_object object;
   ipc::mapped_region region;
   bool linked = false;
+
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { unlink(); }  // also when another segment is assigned over this one
+  void unlink() {
+    if (std::exchange(linked, false)) ipc::shared_memory_object::remove(name.c_str());
+  }
 };
 
 Segment::Segment(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Segment::Segment(Segment&&) noexcept = default;
 Segment& Segment::operator=(Segment&&) noexcept = default;
 
-Segment::~Segment() {
-  if (state_ != nullptr) unlink();
-}
+Segment::~Segment() = default;
 
 std::byte* Segment::data() const { return static_cast<std::byte*>(state_->region.get_address()); }
 Bytes Segment::size() const { return Bytes{state_->region.get_size()}; }
 
-void Segment::unlink() {
-  if (!std::exchange(state_->linked, false)) return;
-  ipc::shared_memory_object::remove(state_->name.c_str());
-}
+void Segment::unlink() { state_->unlink(); }
 
 Result<Segment> Segment::create(const std::string& name, Bytes size, std::byte* at) {
   Segment segment(std::make_unique<State>());  // unlinks again on every early return
   State& state = *segment.state_;
   state.name = name;
   try {
-    state.object = ipc::shared_memory_object(ipc::create_only, name.c_str(), ipc::read_write, ipc::permissions(0600));
-    state.linked = true;
+    do {
+      state.object = ipc::shared_memory_object(ipc::create_only, name.c_str(), ipc::read_write, ipc::permissions(0600));
+      state.linked = true;
+      if (!lock_as_owner(state.object)) return from_errno(fmt::format("locking segment {}", name));
+    } while (was_removed(state.object));
     const int fd = state.object.get_mapping_handle().handle;
-    // The lock says "the owner lives"; the kernel drops it with the process, however that ends.
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) return from_errno(fmt::format("locking segment {}", name));
     // Not object.truncate(): that may commit every page.
     if (ftruncate(fd, static_cast<off_t>(size.value())) != 0) {
       return from_errno(fmt::format("sizing segment {} to {:.0f} MiB", name, mib(size.value())));
@@ -119,12 +141,16 @@ Result<Segment> Segment::attach(const std::string& name, Bytes size, Mode mode, 
       return from_errno(fmt::format("looking at segment {}", name));
     }
     if (info.st_uid != geteuid() || (info.st_mode & 0777) != 0600) {
-      return Error{.code = Errc::permission, .context = fmt::format("segment {} belongs to user {} with mode {:o}; "
-                   "expected user {} and 600", name, info.st_uid, info.st_mode & 0777, geteuid())};
+      return Error{.code = Errc::permission,
+                   .context = fmt::format("segment {} belongs to user {} with mode {:o}; "
+                                          "expected user {} and 600",
+                                          name, info.st_uid, info.st_mode & 0777, geteuid())};
     }
     if (static_cast<std::uint64_t>(info.st_size) != size.value()) {
-      return Error{.code = Errc::mismatch, .context = fmt::format("segment {} has {} bytes, expected {}: every rank must "
-                   "run the same build with the same settings", name, info.st_size, size)};
+      return Error{.code = Errc::mismatch,
+                   .context = fmt::format("segment {} has {} bytes, expected {}: every rank must "
+                                          "run the same build with the same settings",
+                                          name, info.st_size, size)};
     }
     state->region = map(state->object, access, size.value(), at);
     ipc::shared_memory_object().swap(state->object);  // the mapping stays; 2 x R descriptors would not
@@ -135,29 +161,44 @@ Result<Segment> Segment::attach(const std::string& name, Bytes size, Mode mode, 
 }
 
 Result<void> Segment::commit(Offset from, Bytes size) {
+  // fallocate would grow the object, and no peer could attach it any more.
+  SHMOE_EXPECTS(size <= this->size() && from.value() <= this->size().value() - size.value(),
+                "bytes [{:#x}, +{}) of segment {} with {} bytes", from.value(), size, state_->name, this->size());
+  if (size == Bytes{0}) return {};
   const int fd = state_->object.get_mapping_handle().handle;
   int rc = 0;
   do {
     rc = fallocate(fd, 0, static_cast<off_t>(from.value()), static_cast<off_t>(size.value()));
   } while (rc != 0 && errno == EINTR);
   if (rc == 0) return {};
-  if (errno != ENOSPC && errno != ENOMEM) return from_errno(fmt::format("committing {} bytes of {}", size, state_->name));
+  if (errno != ENOSPC && errno != ENOMEM)
+    return from_errno(fmt::format("committing {} bytes of {}", size, state_->name));
   struct statvfs fs {};
   statvfs(kShmFolder, &fs);
   const std::uint64_t available = static_cast<std::uint64_t>(fs.f_bavail) * fs.f_frsize;
-  return Error{.code = Errc::out_of_memory,
-               .context = fmt::format("{} is full: {:.1f} MiB asked for, {:.1f} MiB free; in a container start it with a "
-                                      "larger --shm-size, elsewhere remount {} with a larger size, or run `shmoe clean`",
-                                      kShmFolder, mib(size.value()), mib(available), kShmFolder)};
+  return Error{
+      .code = Errc::out_of_memory,
+      .context = fmt::format("{} is full: {:.1f} MiB asked for, {:.1f} MiB free; in a container start it with a "
+                             "larger --shm-size, elsewhere remount {} with a larger size, or run `shmoe clean`",
+                             kShmFolder, mib(size.value()), mib(available), kShmFolder)};
 }
 
 namespace {
 
-/// Whether the object's owner is gone: then, and only then, its lock can be had.
-bool owner_is_dead(const std::filesystem::path& path) {
+// An object gets its size after its lock. One without a size for this long has lost its owner in between.
+constexpr std::time_t kCreationTime = 60;
+
+/// Removes the object if its owner is gone: then, and only then, its lock can be had. Whether it was gone.
+bool remove_if_dead(const std::filesystem::path& path, bool dry_run) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return false;
-  const bool dead = flock(fd, LOCK_EX | LOCK_NB) == 0;
+  struct stat info {};
+  // Not even tried while it is being created: the owner would find its own object locked.
+  const bool created = fstat(fd, &info) == 0 && (info.st_size > 0 || std::time(nullptr) - info.st_mtime > kCreationTime);
+  bool dead = created && flock(fd, LOCK_EX | LOCK_NB) == 0;
+  // Without a name of its own any more, the path may by now name the object of somebody alive.
+  dead = dead && fstat(fd, &info) == 0 && info.st_nlink > 0;
+  if (dead && !dry_run) ::unlink(path.c_str());
   close(fd);
   return dead;
 }
@@ -174,16 +215,15 @@ Result<CleanReport> clean_stale(bool dry_run) {
     if (lstat(entry.path().c_str(), &info) != 0) continue;
     if (info.st_uid != geteuid()) {
       report.foreign.push_back(name);
-    } else if (!owner_is_dead(entry.path())) {
-      report.live.push_back(name);
-    } else {
-      if (!dry_run) ::unlink(entry.path().c_str());
+    } else if (remove_if_dead(entry.path(), dry_run)) {
       report.removed.push_back(name);
+    } else {
+      report.live.push_back(name);
     }
   }
   if (failure) {
-    return Error{.code = Errc::system, .context = fmt::format("reading {}", kShmFolder), .where = {},
-                 .sys = failure.value()};
+    return Error{
+        .code = Errc::system, .context = fmt::format("reading {}", kShmFolder), .where = {}, .sys = failure.value()};
   }
   return report;
 }

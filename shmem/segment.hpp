@@ -51,7 +51,7 @@ class Segment {
   [[nodiscard]] Bytes size() const;
 
   /// Backs [from, from + size) with pages, so that touching them cannot fault for lack of space.
-  /// Errors:  out_of_memory with what was asked for, what is free, and what to do.
+  /// Errors:  outside the object: broken contract; out_of_memory with what was asked for, what is free, and what to do.
   Result<void> commit(Offset from, Bytes size);
 
   /// Removes the name; mappings stay. Harmless when repeated.
@@ -66,7 +66,7 @@ class Segment {
 /// What is in /dev/shm under our prefix.
 struct CleanReport {
   std::vector<std::string> removed;  // this user's, the owner is dead
-  std::vector<std::string> live;
+  std::vector<std::string> live;     // in use, or just being created
   std::vector<std::string> foreign;  // another user's
 };
 

@@ -24,8 +24,8 @@ SlotFamily SlotPlan::declare(SlotFamily family) {
   family.ledger_first = ledger_size_;
   size_ += family.count();
   const std::uint32_t per_destination = family.buffers * family.events;
-  ledger_size_ += family.writers == Writers::own_cores ? family.count()
-                                                       : per_destination * static_cast<std::uint32_t>(ranks_);
+  ledger_size_ +=
+      family.writers == Writers::own_cores ? family.count() : per_destination * static_cast<std::uint32_t>(ranks_);
   families_.push_back(family);
   return family;
 }
@@ -58,7 +58,8 @@ std::string SlotPlan::describe(Slot slot) const {
   const std::uint32_t index = slot.value() - family.first;
   std::string text = family.name;
   if (family.buffers > 1) text += fmt::format("[{}]", index / family.events / family.sources);
-  if (family.writers == Writers::source_rank) text += fmt::format(" from rank {}", index / family.events % family.sources);
+  if (family.writers == Writers::source_rank)
+    text += fmt::format(" from rank {}", index / family.events % family.sources);
   if (family.events > 1) text += fmt::format(" event {}", index % family.events);
   return text;
 }

@@ -25,7 +25,7 @@ enum class Writers : std::uint8_t {
 struct SlotFamily {
   std::string name;
   Offset base;
-  std::uint32_t first = 0;    // dense number of the first slot
+  std::uint32_t first = 0;  // dense number of the first slot
   std::uint32_t buffers = 1;
   std::uint32_t sources = 1;  // ranks for source_rank, else 1
   std::uint32_t events = 1;   // slots of one source in one buffer
@@ -39,8 +39,9 @@ struct SlotFamily {
     SHMOE_EXPECTS(buffer < buffers && source.index() < sources && event < events,
                   "slot {}[{}][{}][{}] of a family of {} x {} x {}", name, buffer, source, event, buffers, sources,
                   events);
-    return Slot{first + (static_cast<std::uint32_t>(buffer) * sources + static_cast<std::uint32_t>(source.value())) *
-                            events + event};
+    return Slot{first +
+                (static_cast<std::uint32_t>(buffer) * sources + static_cast<std::uint32_t>(source.value())) * events +
+                event};
   }
 };
 

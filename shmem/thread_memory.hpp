@@ -19,7 +19,8 @@ class ThreadMemory {
   [[nodiscard]] std::byte* at(std::size_t index) const { return base_ + index * stride_; }
 
  private:
-  ThreadMemory(std::byte* base, std::size_t length, std::size_t stride) : base_(base), length_(length), stride_(stride) {}
+  ThreadMemory(std::byte* base, std::size_t length, std::size_t stride)
+      : base_(base), length_(length), stride_(stride) {}
   std::byte* base_;
   std::size_t length_;
   std::size_t stride_;

@@ -66,8 +66,8 @@ void futex_wait(std::uint32_t* address, std::uint32_t expected, Time limit, Shar
 /// Sleeps on several bells; where the kernel lacks futex_waitv, on the first for a moment.
 void futex_wait_any(std::span<const futex_waitv> bells, Time limit) {
   const timespec timeout = to_timespec(clock_now() + limit);
-  const long rc = syscall(SYS_futex_waitv, bells.data(), static_cast<unsigned>(bells.size()), 0U, &timeout,
-                          CLOCK_MONOTONIC);
+  const long rc =
+      syscall(SYS_futex_waitv, bells.data(), static_cast<unsigned>(bells.size()), 0U, &timeout, CLOCK_MONOTONIC);
   if (rc >= 0 || errno != ENOSYS) return;
   auto* address = reinterpret_cast<std::uint32_t*>(bells.front().uaddr);
   futex_wait(address, static_cast<std::uint32_t>(bells.front().val), std::min<Time>(limit, 1ms), Sharing::processes);
@@ -209,14 +209,19 @@ bool Waiter::sleep_once(const WaitSpec& spec, Progress& progress, Arrival& arriv
 Result<Arrival> Waiter::sleep(const WaitSpec& spec, Progress& progress, const Activity& activity, SourceSite site) {
   const Time start = clock_now();
   std::optional<Time> deadline = spec.deadline;
-  if (!deadline && peers_->wait_limit) deadline = start + *peers_->wait_limit;
+  if (!deadline && peers_->wait_limit && *peers_->wait_limit < Time::max() - start) deadline = start + *peers_->wait_limit;
   Time next_tick = start + kTick;
   Arrival arrival;
   while (true) {
     const Time now = clock_now();
-    const SleepingWait self{.spec = spec, .slot = spec.slots[progress.blocking], .seen = progress.seen,
-                            .waited = now - start, .op = activity.op, .round = activity.round,
-                            .core = activity.core, .site = site};
+    const SleepingWait self{.spec = spec,
+                            .slot = spec.slots[progress.blocking],
+                            .seen = progress.seen,
+                            .waited = now - start,
+                            .op = activity.op,
+                            .round = activity.round,
+                            .core = activity.core,
+                            .site = site};
     record_->slot.store(self.slot.value(), std::memory_order_relaxed);
     if (deadline && now >= *deadline) {
       return Error{.code = Errc::deadline, .context = describe(self, *peers_), .where = {}, .site = site};
@@ -267,11 +272,12 @@ std::string describe(const SleepingWait& wait, const Peers& peers) {
   const char* sign = wait.spec.compare == Compare::equal ? "==" : wait.spec.compare == Compare::at_least ? ">=" : "!=";
   std::string slots = peers.slots->describe(wait.slot);
   if (wait.spec.slots.size() > 1) slots += fmt::format(" ({} slots in this wait)", wait.spec.slots.size());
-  return fmt::format("rank {} core {} in {} round {} waited {:.1f} s at {}:{} for {} in rank {}'s memory to be {} {:#x}, "
-                     "sees {:#x}",
-                     peers.rank, wait.core, wait.op.empty() ? "no operator" : wait.op, wait.round,
-                     std::chrono::duration<double>(wait.waited).count(), wait.site.file, wait.site.line, slots,
-                     wait.spec.where, sign, wait.spec.value, wait.seen);
+  return fmt::format(
+      "rank {} core {} in {} round {} waited {:.1f} s at {}:{} for {} in rank {}'s memory to be {} {:#x}, "
+      "sees {:#x}",
+      peers.rank, wait.core, wait.op.empty() ? "no operator" : wait.op, wait.round,
+      std::chrono::duration<double>(wait.waited).count(), wait.site.file, wait.site.line, slots, wait.spec.where, sign,
+      wait.spec.value, wait.seen);
 }
 
 }  // namespace shmoe::shmem

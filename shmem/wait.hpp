@@ -42,8 +42,8 @@ class Waiter {
 
  private:
   struct Progress {
-    std::size_t done = 0;        // all: slots seen true so far
-    std::size_t blocking = 0;    // index of a slot that is not satisfied
+    std::size_t done = 0;      // all: slots seen true so far
+    std::size_t blocking = 0;  // index of a slot that is not satisfied
     std::uint64_t seen = 0;
   };
 

@@ -32,6 +32,7 @@ void WeakFabric::put(Rank dst, Offset to, std::span<const std::byte> from, Sourc
   // A core sees its own writes, and two writes to one place keep their order.
   const bool late = dst != me_ && (overlaps_held(dst, to, from.size()) || random_() % 4 != 0);
   if (late) {
+    next_->touch(Access::write, dst, to, Bytes{from.size()}, site);  // a range that is none is refused here, not later
     if (held_.empty()) held_since_ = next_->now();
     held_.push_back({dst, to, {from.begin(), from.end()}, site});
   } else {
@@ -47,11 +48,16 @@ std::span<const std::byte> WeakFabric::open_read(Rank src, Offset at, Bytes size
   return next_->open_read(src, at, size, site);
 }
 
-void WeakFabric::close_read(Rank src, Offset at, Bytes size, SourceSite site) { next_->close_read(src, at, size, site); }
+void WeakFabric::close_read(Rank src, Offset at, Bytes size, SourceSite site) {
+  next_->close_read(src, at, size, site);
+}
 
 /// Offered for own memory only: elsewhere the caller falls back to a put, which may be late.
 std::span<std::byte> WeakFabric::open_write(Rank dst, Offset at, Bytes size, SourceSite site) {
-  if (dst != me_) return {};
+  if (dst != me_) {
+    next_->touch(Access::write, dst, at, size, site);
+    return {};
+  }
   return next_->open_write(dst, at, size, site);
 }
 
@@ -65,6 +71,7 @@ void WeakFabric::signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value, S
 
 void WeakFabric::put_signal(Rank dst, Offset to, std::span<const std::byte> from, Slot slot, SignalOp op,
                             std::uint64_t value, SourceSite site) {
+  if (overlaps_held(dst, to, from.size())) deliver(dst);  // two writes to one place keep their order
   next_->put_signal(dst, to, from, slot, op, value, site);
 }
 

@@ -34,7 +34,10 @@ std::optional<Error> combine_fault(const CombineArgs& args, const shmem::BlockMa
 class TokenSum {
  public:
   TokenSum(runtime::CoreContext& context, const CombineArgs& args, const shmem::Witness& complete)
-      : context_(&context), args_(&args), complete_(complete), rows_(rows_of(args, context.rank())),
+      : context_(&context),
+        args_(&args),
+        complete_(complete),
+        rows_(rows_of(args, context.rank())),
         stride_(row_bytes(args.dtype, args.hidden)),
         scratch_(std::make_unique_for_overwrite<std::byte[]>(stride_ * topk())) {
     views_.reserve(topk());
@@ -78,7 +81,8 @@ class TokenSum {
 
 }  // namespace
 
-Handshake combine_handshake(const CombineArgs& args, const shmem::BlockMap& map, Rank rank, std::uint64_t heap_history) {
+Handshake combine_handshake(const CombineArgs& args, const shmem::BlockMap& map, Rank rank,
+                            std::uint64_t heap_history) {
   runtime::CallCard card("combine_normal");
   card.with("experts", args.experts.experts())
       .with("topk", args.layout.topk)
@@ -104,9 +108,8 @@ void combine_normal_kernel(runtime::CoreContext& context, const CombineArgs& arg
 
 Result<void> combine_normal(runtime::Communicator& comm, const CombineArgs& args) {
   const Handshake handshake = combine_handshake(args, comm.map(), comm.rank(), comm.heap_history());
-  return launch_collective(comm, "combine_normal", handshake, [&](runtime::CoreContext& context) {
-    combine_normal_kernel(context, args, handshake);
-  });
+  return launch_collective(comm, "combine_normal", handshake,
+                           [&](runtime::CoreContext& context) { combine_normal_kernel(context, args, handshake); });
 }
 
 }  // namespace shmoe::ops

@@ -61,9 +61,8 @@ void dispatch_normal_kernel(runtime::CoreContext& context, const DispatchArgs& a
 
 Result<void> dispatch_normal(runtime::Communicator& comm, const DispatchArgs& args) {
   const Handshake handshake = dispatch_handshake(args, comm.map(), comm.rank(), comm.heap_history());
-  return launch_collective(comm, "dispatch_normal", handshake, [&](runtime::CoreContext& context) {
-    dispatch_normal_kernel(context, args, handshake);
-  });
+  return launch_collective(comm, "dispatch_normal", handshake,
+                           [&](runtime::CoreContext& context) { dispatch_normal_kernel(context, args, handshake); });
 }
 
 }  // namespace shmoe::ops

@@ -42,10 +42,10 @@ class ExpertMap {
  private:
   ExpertMap(std::vector<Rank> owners, std::int32_t ranks);
 
-  std::vector<Rank> owners_;        // [E]
-  std::vector<std::int32_t> local_; // [E]
-  std::vector<Expert> by_owner_;    // [E] sorted by owner, then expert
-  std::vector<std::size_t> first_;  // [R+1] into by_owner_
+  std::vector<Rank> owners_;         // [E]
+  std::vector<std::int32_t> local_;  // [E]
+  std::vector<Expert> by_owner_;     // [E] sorted by owner, then expert
+  std::vector<std::size_t> first_;   // [R+1] into by_owner_
   std::uint64_t hash_ = 0;
 };
 

@@ -19,16 +19,17 @@ std::optional<Error> shape_fault(const LayoutArgs& args, Rank rank, std::int32_t
     return fault_of(rank, Errc::invalid_argument, fmt::format("layout: top-k is {}, at least 1", routing.topk()));
   }
   if (pairs % static_cast<std::size_t>(routing.topk()) != 0) {
-    return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("layout: {} expert ids are no whole number of tokens of top-k {}", pairs, routing.topk()));
+    return fault_of(
+        rank, Errc::invalid_argument,
+        fmt::format("layout: {} expert ids are no whole number of tokens of top-k {}", pairs, routing.topk()));
   }
   if (pairs > std::numeric_limits<std::int32_t>::max()) {
     return fault_of(rank, Errc::invalid_argument, fmt::format("layout: {} expert ids do not fit 32-bit counts", pairs));
   }
   if (args.experts.ranks() != ranks) {
-    return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("layout: the expert map is for {} ranks, the communicator has {}", args.experts.ranks(),
-                                ranks));
+    return fault_of(
+        rank, Errc::invalid_argument,
+        fmt::format("layout: the expert map is for {} ranks, the communicator has {}", args.experts.ranks(), ranks));
   }
   return std::nullopt;
 }
@@ -61,9 +62,9 @@ class TokenCounter {
 
  private:
   [[nodiscard]] Error bad_id(std::int64_t token, std::int32_t k, std::int64_t id) const {
-    return fault_of(rank_, Errc::invalid_argument,
-                    fmt::format("token {}, k {}: expert id {} is not in [-1, {})", token, k, id,
-                                args_->experts.experts()));
+    return fault_of(
+        rank_, Errc::invalid_argument,
+        fmt::format("token {}, k {}: expert id {} is not in [-1, {})", token, k, id, args_->experts.experts()));
   }
 
   const LayoutArgs* args_;
@@ -160,8 +161,7 @@ void layout_kernel(runtime::CoreContext& context, const LayoutArgs& args, Layout
 Result<LayoutTables> layout(runtime::Communicator& comm, const LayoutArgs& args) {
   LayoutWork work = prepare_layout(args, comm.rank(), comm.ranks(), comm.cores());
   if (work.tables.fault) return std::move(work.tables);
-  Result<void> done =
-      comm.launch("layout", [&](runtime::CoreContext& context) { layout_kernel(context, args, work); });
+  Result<void> done = comm.launch("layout", [&](runtime::CoreContext& context) { layout_kernel(context, args, work); });
   if (!done) return std::move(done).error();
   return std::move(work.tables);
 }

@@ -43,8 +43,8 @@ struct LayoutTables {
 /// What the cores share besides the tables: each writes its own row, SyncAll orders them.
 struct LayoutWork {
   LayoutTables tables;
-  std::vector<std::int32_t> rank_rows;         // [C, R]: tokens of core c in each rank
-  std::vector<std::optional<Error>> faults;    // [C]
+  std::vector<std::int32_t> rank_rows;       // [C, R]: tokens of core c in each rank
+  std::vector<std::optional<Error>> faults;  // [C]
 };
 
 /// Shapes:  topk_idx [T, K] i64, ids in [-1, E); any T >= 0, K >= 1, E >= 1, R >= 1, C >= 1; one expert may occur

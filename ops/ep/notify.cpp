@@ -99,9 +99,9 @@ void derive_tables(runtime::CoreContext& context, const NotifyArgs& args, Notify
 std::optional<Error> notify_fault(const NotifyArgs& args, Rank rank, std::int32_t ranks) {
   if (args.layout.fault) return args.layout.fault;
   if (args.experts.ranks() != ranks) {
-    return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("notify: the expert map is for {} ranks, the communicator has {}", args.experts.ranks(),
-                                ranks));
+    return fault_of(
+        rank, Errc::invalid_argument,
+        fmt::format("notify: the expert map is for {} ranks, the communicator has {}", args.experts.ranks(), ranks));
   }
   if (args.experts.experts() != args.layout.experts) {
     return fault_of(rank, Errc::invalid_argument,
@@ -125,7 +125,8 @@ Handshake notify_handshake(const NotifyArgs& args, Rank rank, std::int32_t ranks
 
 NotifyTables prepare_notify(const NotifyArgs& args, Rank rank) {
   NotifyTables tables;
-  const auto entries = static_cast<std::size_t>(args.experts.experts()) * static_cast<std::size_t>(args.experts.ranks());
+  const auto entries =
+      static_cast<std::size_t>(args.experts.experts()) * static_cast<std::size_t>(args.experts.ranks());
   tables.recv_data.resize(entries);
   tables.put_offset.resize(entries);
   if (rank < Rank{args.experts.ranks()}) tables.recv_tokens_per_expert.resize(args.experts.experts_of(rank).size());

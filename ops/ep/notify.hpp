@@ -31,7 +31,7 @@ struct NotifyTables {
   std::int64_t total_recv_tokens = 0;    // rows of the rank that receives most
   std::int64_t max_bs = 0;               // most tokens on any rank, as floor(pairs / K)
   std::vector<std::int64_t> recv_tokens_per_expert;  // [own L]: rows of each own expert: counts, no prefix
-  std::int64_t recv_rows = 0;            // rows this rank receives: their sum
+  std::int64_t recv_rows = 0;                        // rows this rank receives: their sum
 };
 
 /// Rows on a rank lie by (own experts ascending, source rank, send order), so each expert's rows are contiguous.
@@ -43,6 +43,8 @@ struct NotifyTables {
 /// Source:  notify dispatch of the published operators; works from one core on, and for any E
 Result<NotifyTables> notify(runtime::Communicator& comm, const NotifyArgs& args);
 
+/// What notify says at its entry.
+/// Order:   none; it only reads the arguments.
 Handshake notify_handshake(const NotifyArgs& args, Rank rank, std::int32_t ranks, std::uint64_t heap_history);
 
 NotifyTables prepare_notify(const NotifyArgs& args, Rank rank);

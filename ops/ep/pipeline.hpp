@@ -17,7 +17,8 @@ namespace shmoe::ops {
 class EpBuffers {
  public:
   /// Errors:  as Communicator::allocate
-  static Result<EpBuffers> allocate(runtime::Communicator& comm, std::int32_t experts, DType dtype, std::int64_t hidden);
+  static Result<EpBuffers> allocate(runtime::Communicator& comm, std::int32_t experts, DType dtype,
+                                    std::int64_t hidden);
 
   /// Where the next layout counts. The two places take turns, so that a fast rank's next layout never overwrites counts
   /// that a slow rank still reads.

@@ -56,8 +56,8 @@ void count_pairs(const Problem& problem, Answer& answer) {
     }
     for (std::size_t i = 0; i < in_rank.size(); ++i) per_rank[i % ranks] += in_rank[i];
     answer.recv_data.insert(answer.recv_data.end(), per_expert.begin(), per_expert.end());
-    const std::int64_t pairs = std::count_if(input.topk_idx.begin(), input.topk_idx.end(),
-                                             [](std::int64_t expert) { return expert != -1; });
+    const std::int64_t pairs =
+        std::count_if(input.topk_idx.begin(), input.topk_idx.end(), [](std::int64_t expert) { return expert != -1; });
     answer.max_bs = std::max(answer.max_bs, pairs / problem.topk);
     answer.num_tokens_per_expert.push_back(std::move(per_expert));
     answer.num_tokens_per_rank.push_back(std::move(per_rank));

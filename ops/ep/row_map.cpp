@@ -9,8 +9,9 @@ std::optional<Error> RowMap::shape_fault() const {
   const auto ranks = static_cast<std::size_t>(experts_->ranks());
   if (layout_->fault) return layout_->fault;
   if (topk_idx_.size() != layout_->send_token_idx.size()) {
-    return fault_of(me_, Errc::invalid_argument,
-                    fmt::format("topk_idx has {} ids, layout counted {}", topk_idx_.size(), layout_->send_token_idx.size()));
+    return fault_of(
+        me_, Errc::invalid_argument,
+        fmt::format("topk_idx has {} ids, layout counted {}", topk_idx_.size(), layout_->send_token_idx.size()));
   }
   if (me_.index() >= ranks || notify_->put_offset.size() != experts * ranks ||
       notify_->recv_data.size() != experts * ranks) {
@@ -58,7 +59,8 @@ std::optional<Error> row_buffer_fault(const RowBuffer& buffer, const shmem::Bloc
   const std::uint64_t room = at > size ? 0 : size - at;
   const bool row_fits = static_cast<std::uint64_t>(buffer.hidden) <= room / size_of(buffer.dtype).value();
   const bool empty = buffer.capacity == 0;
-  if (!empty && (!row_fits || static_cast<std::uint64_t>(buffer.capacity) > room / row_bytes(buffer.dtype, buffer.hidden))) {
+  if (!empty &&
+      (!row_fits || static_cast<std::uint64_t>(buffer.capacity) > room / row_bytes(buffer.dtype, buffer.hidden))) {
     return fault_of(rank, Errc::invalid_argument,
                     fmt::format("{}: {} rows of {} {} at offset {} reach past the end of the block ({} bytes)",
                                 buffer.name, buffer.capacity, buffer.hidden, name_of(buffer.dtype), at, size));

@@ -32,7 +32,8 @@ class RowMap {
     const std::int32_t id = topk_idx_[static_cast<std::size_t>(pair)];
     if (id < 0) return std::nullopt;
     const Expert expert{id};
-    const std::int64_t first = notify_->put_offset[expert.index() * static_cast<std::size_t>(experts_->ranks()) + me_.index()];
+    const std::int64_t first =
+        notify_->put_offset[expert.index() * static_cast<std::size_t>(experts_->ranks()) + me_.index()];
     return RowPlace{experts_->owner(expert), first + layout_->send_token_idx[static_cast<std::size_t>(pair)]};
   }
 

@@ -34,7 +34,9 @@ void check_everywhere(const EpCase& input) {
 }  // namespace
 
 TEST_CASE("T01: a rank that receives nothing still takes part, 1000 times") {
-  const auto to_rank_zero = [](std::int64_t rank, std::int64_t token, std::int64_t k) { return (rank + token + k) % 4; };
+  const auto to_rank_zero = [](std::int64_t rank, std::int64_t token, std::int64_t k) {
+    return (rank + token + k) % 4;
+  };
   const std::array cases = {make_case(1, {}, to_rank_zero), make_case(2, {}, to_rank_zero)};
   CHECK(run_cases(cases, {.cores = 2, .steps = 1000}) == "");
 }
@@ -59,7 +61,8 @@ TEST_CASE("T04: no tokens on rank 2, then the tables serve further dispatches wi
     if (!room) return room.error();
     const ops::Routing routing = input.routing_of(rank);
     const ops::ExpertMap experts = input.experts();
-    const auto layout = ops::layout(comm, {.routing = routing, .experts = experts, .num_tokens_per_expert = room->counts[0]});
+    const auto layout =
+        ops::layout(comm, {.routing = routing, .experts = experts, .num_tokens_per_expert = room->counts[0]});
     if (!layout) return layout.error();
     const auto notify = ops::notify(comm, {.layout = *layout, .experts = experts});
     if (!notify) return notify.error();
@@ -67,12 +70,17 @@ TEST_CASE("T04: no tokens on rank 2, then the tables serve further dispatches wi
     own.clear();
     for (const EpCase& repeat : repeats) {
       const std::vector<std::byte> x = repeat.tokens_of(rank);
-      const Result<void> sent = ops::dispatch_normal(
-          comm, {.x = x, .dtype = input.dtype, .hidden = input.hidden, .topk_idx = routing.topk_idx_i32(),
-                 .experts = experts, .layout = *layout, .notify = *notify, .recv_x = room->recv_x,
-                 .capacity = notify->total_recv_tokens});
+      const Result<void> sent = ops::dispatch_normal(comm, {.x = x,
+                                                            .dtype = input.dtype,
+                                                            .hidden = input.hidden,
+                                                            .topk_idx = routing.topk_idx_i32(),
+                                                            .experts = experts,
+                                                            .layout = *layout,
+                                                            .notify = *notify,
+                                                            .recv_x = room->recv_x,
+                                                            .capacity = notify->total_recv_tokens});
       if (!sent) return sent;
-      const std::vector<std::byte>& expected = test::expect(repeat).received[comm.rank().index()];
+      const std::vector<std::byte> expected = test::expect(repeat).received[comm.rank().index()];
       const auto received = comm.local<std::byte>(room->recv_x, expected.size());
       if (!std::equal(expected.begin(), expected.end(), received.begin())) own = "stale rows";
     }
@@ -85,9 +93,8 @@ TEST_CASE("T04: no tokens on rank 2, then the tables serve further dispatches wi
 }
 
 TEST_CASE("T08: the counts of the experts are 64-bit counts, and put_offset stays flat over unused experts") {
-  const EpCase input = make_case(8, {}, [](std::int64_t rank, std::int64_t token, std::int64_t k) {
-    return (rank + token + k) % 2 == 0 ? 3 : 9;
-  });
+  const EpCase input = make_case(
+      8, {}, [](std::int64_t rank, std::int64_t token, std::int64_t k) { return (rank + token + k) % 2 == 0 ? 3 : 9; });
   check_everywhere(input);
   const auto outcomes = test::outcomes_of(input, {.cores = 5});
   REQUIRE_MESSAGE(outcomes, to_string(outcomes.error()));
@@ -111,8 +118,8 @@ TEST_CASE("T11: one rank, or no tokens anywhere") {
 TEST_CASE("T14: one to three tokens, one expert of a token to all of them") {
   for (const std::int64_t tokens : {1, 2, 3}) {
     for (const std::int32_t topk : {1, 4, 16}) {
-      check_everywhere(make_case(static_cast<std::uint64_t>(tokens * 100 + topk),
-                                 {.topk = topk, .tokens = same_tokens(4, tokens)}));
+      check_everywhere(
+          make_case(static_cast<std::uint64_t>(tokens * 100 + topk), {.topk = topk, .tokens = same_tokens(4, tokens)}));
     }
   }
 }
@@ -175,9 +182,8 @@ TEST_CASE("T47: counts in memory full of 0xA5, for experts in no multiple of a v
 }
 
 TEST_CASE("T58: combine starts from zero whatever the output held; a token whose pairs are all dropped gets zeros") {
-  const EpCase input = make_case(58, {.tokens = {3, 3}}, [](std::int64_t, std::int64_t token, std::int64_t) {
-    return token == 1 ? -1 : 5;
-  });
+  const EpCase input = make_case(58, {.tokens = {3, 3}},
+                                 [](std::int64_t, std::int64_t token, std::int64_t) { return token == 1 ? -1 : 5; });
   check_everywhere(input);
   const auto outcomes = test::outcomes_of(input, {});
   REQUIRE_MESSAGE(outcomes, to_string(outcomes.error()));

@@ -94,7 +94,9 @@ std::string EpCase::describe() const {
 
 EpCase make_case(std::uint64_t seed, const Shape& shape, const Choose& choose) {
   std::mt19937_64 random(seed);
-  const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)); };
+  const auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
+  };
   EpCase input{.seed = seed, .dtype = shape.dtype, .hidden = shape.hidden, .problem = {}};
   reference::Problem& problem = input.problem;
   problem.experts = shape.experts;
@@ -160,8 +162,10 @@ std::string difference(const EpCase& input, const Expected& expected, std::int64
   const reference::Answer& answer = expected.answer;
   const std::size_t row = input.row_bytes();
   std::vector<std::string> found;
-  found.push_back(list_difference("num_tokens_per_expert", answer.num_tokens_per_expert[r], outcome.num_tokens_per_expert));
-  found.push_back(list_difference("num_tokens_per_rank", answer.num_tokens_per_rank[r], outcome.layout.num_tokens_per_rank));
+  found.push_back(
+      list_difference("num_tokens_per_expert", answer.num_tokens_per_expert[r], outcome.num_tokens_per_expert));
+  found.push_back(
+      list_difference("num_tokens_per_rank", answer.num_tokens_per_rank[r], outcome.layout.num_tokens_per_rank));
   found.push_back(list_difference("is_token_in_rank", answer.is_token_in_rank[r], outcome.layout.is_token_in_rank));
   found.push_back(list_difference("send_token_idx", answer.send_token_idx[r], outcome.layout.send_token_idx));
   found.push_back(list_difference("recv_data", answer.recv_data, outcome.notify.recv_data));
@@ -223,10 +227,15 @@ Result<Outcome> run_step(runtime::Communicator& comm, const EpCase& input, const
   const std::span<std::byte> expert_out = comm.local<std::byte>(room.expert_out, guarded);
   fill(recv_x);
   fill(expert_out);
-  Result<void> sent = ops::dispatch_normal(
-      comm, {.x = x, .dtype = input.dtype, .hidden = input.hidden, .topk_idx = routing.topk_idx_i32(),
-             .experts = experts, .layout = *layout, .notify = *notify, .recv_x = room.recv_x,
-             .capacity = outcome.capacity});
+  Result<void> sent = ops::dispatch_normal(comm, {.x = x,
+                                                  .dtype = input.dtype,
+                                                  .hidden = input.hidden,
+                                                  .topk_idx = routing.topk_idx_i32(),
+                                                  .experts = experts,
+                                                  .layout = *layout,
+                                                  .notify = *notify,
+                                                  .recv_x = room.recv_x,
+                                                  .capacity = outcome.capacity});
   if (!sent) return std::move(sent).error();
   const auto own_counts = comm.local<std::int32_t>(counts, expert_count);
   outcome.num_tokens_per_expert.assign(own_counts.begin(), own_counts.end());
@@ -241,10 +250,16 @@ Result<Outcome> run_step(runtime::Communicator& comm, const EpCase& input, const
   }
 
   outcome.combined.assign(x.size(), kCanary);
-  Result<void> summed = ops::combine_normal(
-      comm, {.expert_out = room.expert_out, .capacity = outcome.capacity, .dtype = input.dtype,
-             .hidden = input.hidden, .topk_idx = routing.topk_idx_i32(), .weights = routing.weights(),
-             .experts = experts, .layout = *layout, .notify = *notify, .x = outcome.combined});
+  Result<void> summed = ops::combine_normal(comm, {.expert_out = room.expert_out,
+                                                   .capacity = outcome.capacity,
+                                                   .dtype = input.dtype,
+                                                   .hidden = input.hidden,
+                                                   .topk_idx = routing.topk_idx_i32(),
+                                                   .weights = routing.weights(),
+                                                   .experts = experts,
+                                                   .layout = *layout,
+                                                   .notify = *notify,
+                                                   .x = outcome.combined});
   if (!summed) return std::move(summed).error();
   outcome.layout = *std::move(layout);
   outcome.notify = *std::move(notify);
@@ -292,16 +307,16 @@ std::string run_cases(std::span<const EpCase> cases, const Setup& setup) {
 Result<std::vector<Outcome>> outcomes_of(const EpCase& input, const Setup& setup) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(input.ranks()));
   const std::span<const EpCase> cases{&input, 1};
-  const Result<void> done = runtime::World::run_as_threads(
-      input.ranks(), config_for(setup, heap_for(cases)), [&](runtime::World& world) -> Result<void> {
-        runtime::Communicator& comm = world.all();
-        Result<Room> room = allocate_room(comm, cases);
-        if (!room) return std::move(room).error();
-        Result<Outcome> outcome = run_step(comm, input, *room, 0);
-        if (!outcome) return std::move(outcome).error();
-        outcomes[comm.rank().index()] = *std::move(outcome);
-        return comm.barrier();
-      });
+  const Result<void> done = runtime::World::run_as_threads(input.ranks(), config_for(setup, heap_for(cases)),
+                                                           [&](runtime::World& world) -> Result<void> {
+                                                             runtime::Communicator& comm = world.all();
+                                                             Result<Room> room = allocate_room(comm, cases);
+                                                             if (!room) return std::move(room).error();
+                                                             Result<Outcome> outcome = run_step(comm, input, *room, 0);
+                                                             if (!outcome) return std::move(outcome).error();
+                                                             outcomes[comm.rank().index()] = *std::move(outcome);
+                                                             return comm.barrier();
+                                                           });
   if (!done) return done.error();
   return outcomes;
 }

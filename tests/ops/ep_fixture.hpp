@@ -30,7 +30,9 @@ struct EpCase {
   ops::reference::Problem problem;
 
   [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(problem.ranks.size()); }
-  [[nodiscard]] std::size_t row_bytes() const { return static_cast<std::size_t>(hidden) * (dtype == DType::fp32 ? 4 : 2); }
+  [[nodiscard]] std::size_t row_bytes() const {
+    return static_cast<std::size_t>(hidden) * (dtype == DType::fp32 ? 4 : 2);
+  }
   [[nodiscard]] ops::ExpertMap experts() const;
   [[nodiscard]] std::vector<std::byte> tokens_of(std::int64_t rank) const;
   [[nodiscard]] ops::Routing routing_of(std::int64_t rank) const;

@@ -42,7 +42,8 @@ Refusal refusal_of(const EpCase& good, const Call& bad, std::int32_t cores = 2) 
     if (!room) return room.error();
     const std::size_t rows = static_cast<std::size_t>(expected.answer.total_recv_tokens) * good.row_bytes();
     const auto recv_x = comm.local<std::byte>(room->recv_x, rows);
-    const auto other_counts = comm.local<std::byte>(room->counts[1], static_cast<std::size_t>(good.problem.experts) * 4);
+    const auto other_counts =
+        comm.local<std::byte>(room->counts[1], static_cast<std::size_t>(good.problem.experts) * 4);
     std::fill(recv_x.begin(), recv_x.end(), test::kCanary);
     std::fill(other_counts.begin(), other_counts.end(), test::kCanary);
     if (Result<void> met = comm.barrier(); !met) return met;
@@ -92,7 +93,8 @@ struct Ready {
 Result<Ready> ready(runtime::Communicator& comm, const EpCase& good, const Room& room) {
   const std::int64_t rank = comm.rank().value();
   Ready made{good.routing_of(rank), good.experts(), good.tokens_of(rank), {}, {}};
-  auto layout = ops::layout(comm, {.routing = made.routing, .experts = made.experts, .num_tokens_per_expert = room.counts[0]});
+  auto layout =
+      ops::layout(comm, {.routing = made.routing, .experts = made.experts, .num_tokens_per_expert = room.counts[0]});
   if (!layout) return std::move(layout).error();
   auto notify = ops::notify(comm, {.layout = *layout, .experts = made.experts});
   if (!notify) return std::move(notify).error();
@@ -102,15 +104,28 @@ Result<Ready> ready(runtime::Communicator& comm, const EpCase& good, const Room&
 }
 
 ops::DispatchArgs dispatch_args(const EpCase& good, const Ready& made, const Room& room) {
-  return {.x = made.x, .dtype = good.dtype, .hidden = good.hidden, .topk_idx = made.routing.topk_idx_i32(),
-          .experts = made.experts, .layout = made.layout, .notify = made.notify, .recv_x = room.recv_x,
+  return {.x = made.x,
+          .dtype = good.dtype,
+          .hidden = good.hidden,
+          .topk_idx = made.routing.topk_idx_i32(),
+          .experts = made.experts,
+          .layout = made.layout,
+          .notify = made.notify,
+          .recv_x = room.recv_x,
           .capacity = made.notify.total_recv_tokens};
 }
 
 ops::CombineArgs combine_args(const EpCase& good, const Ready& made, const Room& room, std::span<std::byte> out) {
-  return {.expert_out = room.expert_out, .capacity = made.notify.total_recv_tokens, .dtype = good.dtype,
-          .hidden = good.hidden, .topk_idx = made.routing.topk_idx_i32(), .weights = made.routing.weights(),
-          .experts = made.experts, .layout = made.layout, .notify = made.notify, .x = out};
+  return {.expert_out = room.expert_out,
+          .capacity = made.notify.total_recv_tokens,
+          .dtype = good.dtype,
+          .hidden = good.hidden,
+          .topk_idx = made.routing.topk_idx_i32(),
+          .weights = made.routing.weights(),
+          .experts = made.experts,
+          .layout = made.layout,
+          .notify = made.notify,
+          .x = out};
 }
 
 using Spoil = std::function<void(Rank, ops::DispatchArgs&)>;
@@ -218,16 +233,18 @@ TEST_CASE("ids that are no whole number of tokens, and a map for another number 
   ragged.problem.ranks[1].topk_idx.pop_back();
   check_refused(refusal_of(good, step_with(good, ragged)), Errc::invalid_argument,
                 "rank 1: layout: 9 expert ids are no whole number of tokens of top-k 2");
-  check_refused(refusal_of(good, [](runtime::Communicator& comm, const Room& room) -> Result<void> {
-                  const ops::Routing routing(1, {});
-                  const ops::ExpertMap experts = ops::ExpertMap::even(16, 3);
-                  const auto layout =
-                      ops::layout(comm, {.routing = routing, .experts = experts, .num_tokens_per_expert = room.counts[0]});
-                  if (!layout) return layout.error();
-                  const auto notify = ops::notify(comm, {.layout = *layout, .experts = experts});
-                  if (!notify) return notify.error();
-                  return {};
-                }),
+  check_refused(refusal_of(good,
+                           [](runtime::Communicator& comm, const Room& room) -> Result<void> {
+                             const ops::Routing routing(1, {});
+                             const ops::ExpertMap experts = ops::ExpertMap::even(16, 3);
+                             const auto layout = ops::layout(
+                                 comm,
+                                 {.routing = routing, .experts = experts, .num_tokens_per_expert = room.counts[0]});
+                             if (!layout) return layout.error();
+                             const auto notify = ops::notify(comm, {.layout = *layout, .experts = experts});
+                             if (!notify) return notify.error();
+                             return {};
+                           }),
                 Errc::invalid_argument, "the expert map is for 3 ranks, the communicator has 4");
 }
 
@@ -245,8 +262,8 @@ TEST_CASE("ranks whose heaps differ hear of it in the next handshake") {
     if (!made) codes[comm.rank().index()] = made.error().code;
     return {};
   };
-  const Result<void> done = runtime::World::run_as_threads(
-      4, test::config_for({}, Bytes{test::heap_for({&good, 1}).value() + 4096}), body);
+  const Result<void> done =
+      runtime::World::run_as_threads(4, test::config_for({}, Bytes{test::heap_for({&good, 1}).value() + 4096}), body);
   REQUIRE_MESSAGE(done, to_string(done.error()));
   for (const Errc code : codes) CHECK(code == Errc::mismatch);
 }

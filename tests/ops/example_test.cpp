@@ -19,7 +19,9 @@ std::vector<float> values(DType dtype, std::span<const std::byte> bytes) {
   return out;
 }
 
-I32 first_rows(const I32& table, std::size_t entries) { return {table.begin(), table.begin() + static_cast<std::ptrdiff_t>(entries)}; }
+I32 first_rows(const I32& table, std::size_t entries) {
+  return {table.begin(), table.begin() + static_cast<std::ptrdiff_t>(entries)};
+}
 
 }  // namespace
 

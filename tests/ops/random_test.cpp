@@ -34,7 +34,8 @@ Shape random_shape(std::mt19937_64& random) {
   const std::int64_t limit = std::clamp<std::int64_t>(kElements / (shape.hidden * shape.topk * ranks), 1, 300);
   shape.tokens.clear();
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
-    shape.tokens.push_back(random() % 5 == 0 ? 0 : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(limit + 1)));
+    shape.tokens.push_back(
+        random() % 5 == 0 ? 0 : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(limit + 1)));
   }
   shape.dropped_percent = pick(random, {0, 0, 10, 60, 100});
   shape.weights = random() % 4 != 0;
@@ -48,7 +49,8 @@ void run_seed(std::uint64_t seed) {
   const Setup setup{.cores = static_cast<std::int32_t>(1 + random() % 8),
                     .views = random() % 2 == 0,
                     .weak_seed = random() % 3 == 0 ? seed + 1 : 0};
-  INFO("SHMOE_TEST_SEED=" << seed << " cores " << setup.cores << " views " << setup.views << " weak " << setup.weak_seed);
+  INFO("SHMOE_TEST_SEED=" << seed << " cores " << setup.cores << " views " << setup.views << " weak "
+                          << setup.weak_seed);
   CHECK(test::run_case(input, setup) == "");
 }
 
@@ -83,7 +85,9 @@ TEST_CASE("results do not depend on the number of cores, on views, or on when pu
 TEST_CASE("several steps of different shapes share one set of buffers") {
   std::vector<EpCase> cases;
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
-    cases.push_back(test::make_case(seed, {.experts = 10, .topk = 3, .hidden = static_cast<std::int64_t>(32 << seed),
+    cases.push_back(test::make_case(seed, {.experts = 10,
+                                           .topk = 3,
+                                           .hidden = static_cast<std::int64_t>(32 << seed),
                                            .dtype = seed % 2 == 0 ? DType::bf16 : DType::fp32,
                                            .tokens = {9, static_cast<std::int64_t>(seed), 20}}));
   }

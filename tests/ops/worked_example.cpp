@@ -29,7 +29,8 @@ std::string number(float value) {
 std::string numbers(DType dtype, std::span<const std::byte> bytes, std::size_t row) {
   std::vector<std::string> texts;
   for (std::int64_t j = 0; j < test::kExampleHidden; ++j) {
-    texts.push_back(number(ops::reference::load(dtype, bytes, static_cast<std::int64_t>(row) * test::kExampleHidden + j)));
+    texts.push_back(
+        number(ops::reference::load(dtype, bytes, static_cast<std::int64_t>(row) * test::kExampleHidden + j)));
   }
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }
@@ -105,8 +106,9 @@ void print_combine(const std::vector<test::ExampleRank>& bf16, const std::vector
       std::vector<std::string> reads;
       for (std::size_t pair = t * kTopk; pair < (t + 1) * kTopk; ++pair) {
         const auto expert = static_cast<std::size_t>(problem.ranks[r].topk_idx[pair]);
-        reads.push_back(fmt::format("({}, {})", problem.owner[expert],
-                                    bf16[r].notify.put_offset[expert * kRanks + r] + bf16[r].layout.send_token_idx[pair]));
+        reads.push_back(
+            fmt::format("({}, {})", problem.owner[expert],
+                        bf16[r].notify.put_offset[expert * kRanks + r] + bf16[r].layout.send_token_idx[pair]));
       }
       fmt::print("rank{} t{}: reads (rank,row)=[{}] fp32 acc={} -> bf16 {}\n", r, t, fmt::join(reads, ", "),
                  numbers(DType::fp32, fp32[r].combined, t), numbers(DType::bf16, bf16[r].combined, t));

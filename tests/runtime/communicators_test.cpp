@@ -64,7 +64,8 @@ class Group {
 };
 
 /// Each rank takes part in those of the groups it is in, in an order drawn anew, alike on all ranks, in every round.
-void check_interleaved(std::int32_t count, std::int32_t cores, const std::vector<std::vector<Rank>>& lists, int rounds) {
+void check_interleaved(std::int32_t count, std::int32_t cores, const std::vector<std::vector<Rank>>& lists,
+                       int rounds) {
   constexpr std::uint64_t kSeed = 20260722;
   CAPTURE(kSeed);
   check_all_well(run_ranks(count, small_config(cores), [&](World& world) -> Result<void> {

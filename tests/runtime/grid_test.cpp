@@ -189,7 +189,8 @@ TEST_CASE("an exception in one core ends the kernel on all cores of all ranks") 
   check_exception(1, 3, Rank{0}, Core{2}, lost, "exception in a kernel: lost my way");
   check_exception(3, 1, Rank{2}, Core{0}, lost, "exception in a kernel: lost my way");
   check_exception(3, 3, Rank{1}, Core{1}, lost, "exception in a kernel: lost my way");
-  check_exception(2, 2, Rank{1}, Core{1}, [] { throw NoStdException{}; }, "exception of an unknown type");
+  check_exception(
+      2, 2, Rank{1}, Core{1}, [] { throw NoStdException{}; }, "exception of an unknown type");
 }
 
 TEST_CASE("many fail at the same time: everybody ends, and what a rank says stays") {

@@ -1,6 +1,7 @@
 // The double-barrier overrun of the published protocols, forced by one delay: no sleeps, the delayed rank goes on exactly
 // when its peer's next word has overwritten the one it waits for.
 
+#include <atomic>
 #include <future>
 #include <thread>
 
@@ -35,16 +36,17 @@ struct Stuck {
 
 class DelayedFabric final : public PassingFabric {
  public:
-  DelayedFabric(std::unique_ptr<shmem::Fabric> next, const Delay& delay, Rank me, Stuck& stuck)
-      : PassingFabric(std::move(next)), delay_(&delay), me_(me), stuck_(&stuck) {}
+  DelayedFabric(std::unique_ptr<shmem::Fabric> next, const Delay& delay, Rank me, Stuck& stuck,
+                const std::atomic<bool>& stopped)
+      : PassingFabric(std::move(next)), delay_(&delay), me_(me), stuck_(&stuck), stopped_(&stopped) {}
 
   Result<shmem::Arrival> wait(const shmem::WaitSpec& spec, SourceSite site) override {
     const bool held = me_.value() >= 1 && me_.value() <= delay_->ranks_held;
     if (held && spec.slots.front() == slot(delay_->awaited) && spec.value == delay_->awaited.value) {
       const Slot other = slot(delay_->arrived);
-      const shmem::WaitSpec arrived{.where = me_, .slots = {&other, 1}, .compare = Compare::equal,
-                                    .value = delay_->arrived.value};
-      while (!next().test(arrived, site)) std::this_thread::yield();
+      const shmem::WaitSpec arrived{
+          .where = me_, .slots = {&other, 1}, .compare = Compare::equal, .value = delay_->arrived.value};
+      while (!next().test(arrived, site) && !stopped_->load()) std::this_thread::yield();
     }
     Result<shmem::Arrival> result = next().wait(spec, site);
     if (!result) look(spec, site);
@@ -53,15 +55,22 @@ class DelayedFabric final : public PassingFabric {
 
  private:
   /// Barrier slots are the first family: [buffer][source].
-  [[nodiscard]] Slot slot(const Word& word) const { return Slot{word.buffer * static_cast<std::uint64_t>(delay_->ranks)}; }
+  [[nodiscard]] Slot slot(const Word& word) const {
+    return Slot{word.buffer * static_cast<std::uint64_t>(delay_->ranks)};
+  }
 
   void look(const shmem::WaitSpec& spec, SourceSite site) {
     for (const Slot one : spec.slots) {
       std::uint64_t seen = 0;
-      (void)next().test({.where = spec.where, .slots = {&one, 1}, .compare = Compare::not_equal,
-                         .value = ~std::uint64_t{0}, .observed = {&seen, 1}}, site);
+      (void)next().test({.where = spec.where,
+                         .slots = {&one, 1},
+                         .compare = Compare::not_equal,
+                         .value = ~std::uint64_t{0},
+                         .observed = {&seen, 1}},
+                        site);
       if (seen == spec.value) continue;
-      *stuck_ = {.expected = spec.value, .seen = seen,
+      *stuck_ = {.expected = spec.value,
+                 .seen = seen,
                  .source = Rank{one.value() % static_cast<std::uint32_t>(delay_->ranks)}};
       return;
     }
@@ -70,6 +79,7 @@ class DelayedFabric final : public PassingFabric {
   const Delay* delay_;
   Rank me_;
   Stuck* stuck_;
+  const std::atomic<bool>* stopped_;  // a rank failed: what is awaited may never come
 };
 
 struct Run {
@@ -82,6 +92,7 @@ Run run_iteration(const Profile& profile, const Delay& delay, std::chrono::milli
   Run run{.outcomes = {}, .stuck = std::vector<Stuck>(static_cast<std::size_t>(delay.ranks))};
   Config config = small_config(1, profile);
   HostBarrier ranks_meet(delay.ranks);
+  std::atomic<bool> stopped = false;
   run.outcomes = run_ranks(
       delay.ranks, config,
       [&](World& world) -> Result<void> {
@@ -94,12 +105,15 @@ Run run_iteration(const Profile& profile, const Delay& delay, std::chrono::milli
             ZeroBufferSync sync(context);
             for (int b = 0; b < barriers; ++b) sync.barrier_all();
           });
-          if (!launched) return launched;
+          if (!launched) {
+            stopped = true;
+            return launched;
+          }
         }
         return {};
       },
       [&](std::unique_ptr<shmem::Fabric> next, Rank rank, Core) -> std::unique_ptr<shmem::Fabric> {
-        return std::make_unique<DelayedFabric>(std::move(next), delay, rank, run.stuck[rank.index()]);
+        return std::make_unique<DelayedFabric>(std::move(next), delay, rank, run.stuck[rank.index()], stopped);
       });
   return run;
 }
@@ -146,7 +160,6 @@ TEST_CASE("the double barrier of dispatch deadlocks in July's protocol, and the 
   const Word exit{1, 0x0000000100000002};
   auto two = in_parallel(kFaithful202607, {.ranks = 2, .ranks_held = 1, .awaited = entry, .arrived = exit});
   auto three = in_parallel(kFaithful202607, {.ranks = 3, .ranks_held = 2, .awaited = entry, .arrived = exit});
-  auto late = in_parallel(kFaithful202607, {.ranks = 3, .ranks_held = 1, .awaited = entry, .arrived = exit});
   // August: dispatch exit (1,2) and combine (2,1) share buffer 1.
   const Word combine{1, 0x0000000200000001};
   auto two_later = in_parallel(kFaithful202608, {.ranks = 2, .ranks_held = 1, .awaited = exit, .arrived = combine});
@@ -163,12 +176,6 @@ TEST_CASE("the double barrier of dispatch deadlocks in July's protocol, and the 
     check_stuck(run, Rank{0}, exit.value, entry.value, Rank{1});
     check_stuck(run, Rank{1}, entry.value, exit.value, Rank{0});
     check_stuck(run, Rank{2}, entry.value, exit.value, Rank{0});
-    check_verdicts(run, "dispatch");
-  }
-  {  // S1: a third rank that runs free ends as well
-    const Run run = late.get();
-    check_stuck(run, Rank{0}, exit.value, entry.value, Rank{1});
-    check_stuck(run, Rank{1}, entry.value, exit.value, Rank{0});
     check_verdicts(run, "dispatch");
   }
   {  // S2, two ranks

@@ -89,8 +89,9 @@ TEST_CASE("barrier words of one iteration, published protocol of August") {
 
 TEST_CASE("barrier words of one iteration, safe") {
   for (const std::int32_t cores : {1, 2, 3, 6}) {
-    check_iteration(kSafe, cores, {{"notify", 1, 0x100}, {"dispatch entry", 0, 0x200}, {"dispatch exit", 1, 0x300},
-                                   {"combine", 0, 0x400}});
+    check_iteration(
+        kSafe, cores,
+        {{"notify", 1, 0x100}, {"dispatch entry", 0, 0x200}, {"dispatch exit", 1, 0x300}, {"combine", 0, 0x400}});
   }
 }
 

@@ -69,7 +69,8 @@ bool same_value(double a, double b) {
 }
 
 bool encodes_right(const Format& format, float value) {
-  return same_value(reference_decode(format, format.encode(value)), reference_round(format, static_cast<double>(value)));
+  return same_value(reference_decode(format, format.encode(value)),
+                    reference_round(format, static_cast<double>(value)));
 }
 
 void check_encode(const Format& format, float value) {

@@ -59,8 +59,8 @@ bool consistent(const Heap& heap, std::uint64_t begin) {
     (block.live ? used : free) += size;
     if (!block.live) largest = std::max(largest, size);
   });
-  return ok && end == begin + heap.capacity().value() && heap.free_bytes() == Bytes{free} && heap.used() == Bytes{used} &&
-         heap.largest_free() == Bytes{largest};
+  return ok && end == begin + heap.capacity().value() && heap.free_bytes() == Bytes{free} &&
+         heap.used() == Bytes{used} && heap.largest_free() == Bytes{largest};
 }
 
 /// The same policy over a map of granules: free ranges are found by scanning, and their ages kept in a list.

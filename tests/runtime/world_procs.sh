@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Jobs of real processes, with the variables that a launcher sets. usage: world_procs.sh PROGRAM MOST_RANKS
+set -euo pipefail
+program=$1
+most=$2
+folder=$(mktemp -d)
+job=rt$$
+trap 'rm -rf "$folder"' EXIT
+chmod 700 "$folder"
+export XDG_RUNTIME_DIR=$folder
+export SHMOE_HEAP=1MiB SHMOE_BUFFSIZE=0 SHMOE_COMMUNICATORS=1
+
+fail() {
+  echo "failed: $1"
+  shift
+  printf '%s\n' "$@"
+  exit 1
+}
+
+# Starts ranks FIRST .. LAST of SIZE. What rank R prints is in $folder/NAME.R.
+start() {  # NAME SIZE FIRST LAST ARGUMENTS...
+  local name=$1 size=$2 first=$3 last=$4 rank
+  shift 4
+  for ((rank = first; rank <= last; ++rank)); do
+    SHMOE_JOB=$job$name SHMOE_RANK=$rank SHMOE_SIZE=$size "$program" "$@" >"$folder/$name.$rank" 2>&1 &
+  done
+}
+
+finish() { wait || true; }
+
+same_on_all() {  # WHAT NAME FIRST LAST EXPECTED_PART
+  local rank
+  for ((rank = $3; rank <= $4; ++rank)); do
+    grep -qF -- "$5" "$folder/$2.$rank" || fail "$1, rank $rank" "expected: $5" "got: $(<"$folder/$2.$rank")"
+  done
+}
+
+all_rounds() {  # WHAT NAME SIZE ROUNDS
+  local rank
+  for ((rank = 0; rank < $3; ++rank)); do
+    same_on_all "$1" "$2" "$rank" "$rank" "rank $rank of $3: $4 rounds"
+  done
+  echo "passed: $1"
+}
+
+for size in 1 2 3 7 16; do
+  start "n$size" "$size" 0 $((size - 1)) barriers 200
+  finish
+  all_rounds "$size ranks, 200 rounds" "n$size" "$size" 200
+done
+
+SHMOE_CORES=3 SHMOE_WEAK=7 start cores 3 0 2 barriers 30
+finish
+all_rounds '3 ranks of 3 cores with late puts' cores 3 30
+
+start left 3 0 2 barriers 100
+start right 4 0 3 barriers 100
+finish
+all_rounds 'two jobs side by side, the first' left 3 100
+all_rounds 'two jobs side by side, the second' right 4 100
+
+# A rank dies, or leaves, in the middle: the others end and name it.
+start killed 5 0 4 die 2 20
+finish
+for rank in 0 1 3 4; do same_on_all 'killed' killed $rank $rank 'rank 2 is gone (pid '; done
+echo 'passed: survivors of a killed rank name it'
+start gone 4 0 3 leave 0 20
+finish
+same_on_all 'left early' gone 1 3 'rank 0 is gone (pid '
+echo 'passed: a rank that leaves early is named'
+
+# A job that never becomes complete.
+SHMOE_BOOTSTRAP_TIMEOUT_S=3 start missing 3 0 1 barriers 1
+SHMOE_BOOTSTRAP_TIMEOUT_S=3 start headless 3 1 2 barriers 1
+finish
+same_on_all 'a missing rank' missing 0 1 'rank 2'
+for rank in 1 2; do
+  grep -q ' rounds$' "$folder/headless.$rank" && fail 'a job without rank 0 ran'
+  [[ -s $folder/headless.$rank ]] || fail 'a job without rank 0 says nothing'
+done
+echo 'passed: missing ranks are an error on all others'
+
+SHMOE_CORES=2 start cards 3 0 1 barriers 1
+SHMOE_CORES=4 start cards 3 2 2 barriers 1
+finish
+same_on_all 'different settings' cards 0 2 \
+  'mismatch: rank 2 has cores 4, rank 0 has cores 2: start every rank with the same SHMOE_CORES'
+echo 'passed: different settings are one error on every rank'
+
+# Killed while the names of the segments are still there: the next job of this user removes them.
+start dead 3 0 2 die-at-start
+finish
+same_on_all 'killed at the start' dead 0 2 "leaves /dev/shm/shmoe.${job}dead."
+start next 2 0 1 barriers 3
+finish
+all_rounds 'the job after a killed one' next 2 3
+for name in $(grep -ho '/dev/shm/.*' "$folder"/dead.*); do
+  [[ ! -e $name ]] || fail 'a dead job left a segment behind' "$name"
+done
+echo 'passed: what a killed job left is removed at the next start'
+
+SHMOE_BOOTSTRAP_TIMEOUT_S=300 start many "$most" 0 $((most - 1)) barriers 3
+finish
+all_rounds "$most ranks" many "$most" 3
+
+left=$(find /dev/shm -maxdepth 1 -name "shmoe.$job*")
+[[ -z $left ]] || fail 'segments are left' "$left"
+echo 'passed: nothing is left in /dev/shm'

@@ -1,0 +1,116 @@
+// One rank of a job of processes, for world_procs.sh. Says in one line how it went.
+//
+//   barriers N          N rounds of put, barrier, check; then finalize
+//   die RANK ROUND      as barriers 1000000, but RANK kills itself before that round
+//   leave RANK ROUND    the same, but RANK returns from main
+//   die-at-start        kills itself where it would remove the names of its segments
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "runtime/world.hpp"
+#include "runtime/zero_buffer_sync.hpp"
+
+using namespace shmoe;
+using namespace shmoe::runtime;
+
+namespace {
+
+bool die_at_unlink = false;
+
+struct Plan {
+  int rounds = 0;
+  int odd_rank = -1;
+  int odd_round = 0;
+  bool odd_dies = false;
+};
+
+[[noreturn]] void die() {
+  std::fflush(stdout);
+  std::raise(SIGKILL);
+  std::abort();
+}
+
+Plan plan_of(const std::vector<std::string>& args) {
+  if (args.size() == 2 && args[0] == "barriers") return {.rounds = std::stoi(args[1])};
+  if (args.size() == 1 && args[0] == "die-at-start") {
+    die_at_unlink = true;
+    return {};
+  }
+  if (args.size() == 3 && (args[0] == "die" || args[0] == "leave")) {
+    return {.rounds = 1'000'000,
+            .odd_rank = std::stoi(args[1]),
+            .odd_round = std::stoi(args[2]),
+            .odd_dies = args[0] == "die"};
+  }
+  std::fputs("usage: barriers N | die RANK ROUND | leave RANK ROUND | die-at-start\n", stderr);
+  std::exit(2);
+}
+
+/// Every rank writes the round into its cell of everybody's table, and finds everybody's after the barrier.
+Result<void> one_round(Communicator& comm, Offset table, std::uint64_t round) {
+  std::vector<int> wrong(static_cast<std::size_t>(comm.cores()));
+  const Result<void> launched = comm.launch("round", [&](CoreContext& context) {
+    ZeroBufferSync sync(context);
+    const Slice mine = context.slice(context.ranks());
+    for (std::int64_t dst = mine.first; dst < mine.last; ++dst) {
+      context.put(Rank{dst}, table + Bytes{8 * context.rank().index()}, std::span<const std::uint64_t>{&round, 1});
+    }
+    const shmem::Witness everyone = sync.barrier_all();
+    std::vector<std::uint64_t> found(static_cast<std::size_t>(context.ranks()));
+    context.get(context.rank(), table, std::span{found}, everyone);
+    for (const std::uint64_t word : found) wrong[context.core().index()] += word != round;
+    sync.barrier_all();
+  });
+  if (!launched) return launched;
+  for (const int count : wrong) {
+    if (count != 0) return Error{.code = Errc::io, .context = fmt::format("round {}: {} wrong words", round, count)};
+  }
+  return {};
+}
+
+Result<std::string> run(const Plan& plan) {
+  const Result<Config> config = Config::load();
+  if (!config) return config.error();
+  Result<std::unique_ptr<World>> world = World::create(*config);
+  if (!world) return world.error();
+  Communicator& all = (*world)->all();
+  const Result<Offset> table = all.allocate(Bytes{8 * static_cast<std::uint64_t>(all.ranks())});
+  if (!table) return table.error();
+  for (int round = 1; round <= plan.rounds; ++round) {
+    if (round == plan.odd_round && all.rank() == Rank{plan.odd_rank}) {
+      if (plan.odd_dies) die();
+      return fmt::format("rank {} leaves", all.rank());
+    }
+    if (Result<void> done = one_round(all, *table, static_cast<std::uint64_t>(round)); !done) return done.error();
+  }
+  if (Result<void> ended = (*world)->finalize(); !ended) return ended.error();
+  return fmt::format("rank {} of {}: {} rounds", (*world)->rank(), (*world)->ranks(), plan.rounds);
+}
+
+}  // namespace
+
+/// Stands in for the C library's, so that a rank can die between the creation of its segments and the end of their names.
+extern "C" int shm_unlink(const char* name) {
+  const std::string path = std::string("/dev/shm/") + (*name == '/' ? name + 1 : name);
+  if (die_at_unlink) {
+    if (access(path.c_str(), F_OK) == 0) std::printf("leaves %s\n", path.c_str());
+    die();
+  }
+  return unlink(path.c_str());
+}
+
+int main(int argc, char** argv) {
+  const Plan plan = plan_of({argv + 1, argv + argc});
+  const Result<std::string> result = run(plan);
+  std::puts(result ? result->c_str() : to_string(result.error()).c_str());
+  return result ? 0 : 1;
+}

@@ -1,0 +1,192 @@
+// What a rank writes about itself: wait records and the ledger.
+
+#include <doctest/doctest.h>
+
+#include "fabric_harness.hpp"
+
+using namespace shmoe;
+using namespace shmoe::shmem;
+using namespace shmoe::shmem::test;
+
+namespace {
+
+template <class Check>
+void over_bodies(const Options& options, Check check) {
+  for (const Body body : kBodies) {
+    INFO(name_of(body));
+    Job job(body, options);
+    check(job);
+  }
+}
+
+void enter(Fabric& fabric, const char* op, std::uint64_t round) {
+  fabric.actor({.kind = ActorEvent::Kind::enter, .op = op, .round = Round{round}}, SourceSite::here());
+}
+
+Life life_of(const WaitRecord& record) { return static_cast<Life>(record.life.load()); }
+
+}  // namespace
+
+TEST_CASE("record: the epoch is odd while a core waits, and the rest says for what") {
+  over_bodies({.ranks = 3, .cores = 2}, [](Job& job) {
+    const std::array slots{job.hand(2).word(0), job.hand(2).word(0, 1), job.hand(2).word(0, 2)};
+    WaitRecord& record = job.seat(1).record(1);
+    CHECK(record.epoch.load() == 0);
+    const Time before = job.at(1).now();
+    const std::uint32_t line = __LINE__ + 5;
+    std::string failure;
+    std::thread waiter([&] {
+      enter(job.at(1, 1), "dispatch", 41);
+      const WaitSpec spec{.where = Rank{2}, .slots = slots, .compare = Compare::equal, .value = 0x77};
+      const auto result = job.at(1, 1).wait(spec, SourceSite::here());
+      if (!result) failure = to_string(result.error());
+    });
+    REQUIRE(comes_true([&] { return record.epoch.load() == 1; }));
+    CHECK(record.value.load() == 0x77);
+    CHECK(record.round.load() == 41);
+    CHECK(record.slot.load() == slots[0].value());
+    CHECK(record.count.load() == 3);
+    CHECK(record.where.load() == 2);
+    CHECK(record.match.load() == static_cast<std::uint8_t>(Match::all));
+    CHECK(record.compare.load() == static_cast<std::uint8_t>(Compare::equal));
+    CHECK(record.since_ns.load() >= before.count());
+    CHECK(record.site.text() == "fabric_record_test.cpp");
+    CHECK(record.site.number() == line);
+    CHECK(std::string(record.op) == "dispatch");
+    CHECK(life_of(record) == Life::running);
+    // The neighbours' records are their own.
+    CHECK(job.seat(1).record(0).epoch.load() == 0);
+    CHECK(job.seat(2).record(1).epoch.load() == 0);
+
+    job.hand(0).set(2, slots[0], 0x77);
+    job.hand(0).set(2, slots[1], 0x77);
+    CHECK(comes_true([&] { return record.slot.load() == slots[2].value(); }));
+    CHECK(record.epoch.load() == 1);
+    job.hand(0).set(2, slots[2], 0x77);
+    waiter.join();
+    CHECK(failure.empty());
+    CHECK(record.epoch.load() == 2);
+    // A wait whose value is there writes nothing.
+    CHECK(job.at(1, 1).wait({.where = Rank{2}, .slots = slots, .value = 1}, SourceSite::here()).has_value());
+    CHECK(record.epoch.load() == 2);
+  });
+}
+
+TEST_CASE("record: an ended wait of any kind leaves the epoch even and no sleeper behind") {
+  over_bodies({}, [](Job& job) {
+    std::vector<Slot> slots;
+    for (std::uint32_t i = 0; i < 200; ++i) slots.push_back(job.hand(0).many(i));
+    std::uint64_t epoch = 0;
+    for (const Match match : {Match::all, Match::any, Match::sum}) {
+      const WaitSpec spec{.where = Rank{1}, .slots = slots, .match = match, .value = 1,
+                          .deadline = job.at(0).now() + std::chrono::milliseconds(3)};
+      CHECK(!job.at(0).wait(spec, SourceSite::here()).has_value());
+      epoch += 2;
+      CHECK(job.seat(0).record().epoch.load() == epoch);
+      std::uint32_t left = 0;
+      for (const Slot slot : slots) left += job.hand(0).sleepers(1, slot);
+      CHECK(left == 0);
+    }
+  });
+}
+
+TEST_CASE("record: a core's life and its operator follow what it says") {
+  over_bodies({}, [](Job& job) {
+    WaitRecord& record = job.seat(0).record();
+    CHECK(life_of(record) == Life::parked);
+    job.at(0).actor({.kind = ActorEvent::Kind::start, .op = {}, .round = Round{}}, SourceSite::here());
+    CHECK(life_of(record) == Life::running);
+    const std::uint64_t progress = record.progress.load();
+    enter(job.at(0), "an operator with a name that is too long for it", 1);
+    CHECK(std::string(record.op) == "an operator with a name");
+    enter(job.at(0), "short", 2);
+    CHECK(std::string(record.op) == "short");
+    job.at(0).actor({.kind = ActorEvent::Kind::leave, .op = {}, .round = Round{}}, SourceSite::here());
+    CHECK(std::string(record.op).empty());
+    CHECK(record.progress.load() == progress + 3);
+    job.at(0).actor({.kind = ActorEvent::Kind::stop, .op = {}, .round = Round{}}, SourceSite::here());
+    CHECK(life_of(record) == Life::parked);
+    job.seat(0).drop_fabrics();
+    CHECK(life_of(record) == Life::ended);
+  });
+}
+
+TEST_CASE("record: the text of a place survives, long names are cut") {
+  RecordText text{};
+  text.store("wait.cpp", 4'000'000'000U);
+  CHECK(text.text() == "wait.cpp");
+  CHECK(text.number() == 4'000'000'000U);
+  text.store("a_file_name_that_does_not_fit_here.cpp", 7);
+  CHECK(text.text() == std::string("a_file_name_that_does_not_fit_here.cpp").substr(0, 27));
+  CHECK(text.number() == 7);
+  text.store("", 0);
+  CHECK(text.text().empty());
+}
+
+TEST_CASE("ledger: each (destination, slot) has its count, last value, round, core and place") {
+  over_bodies({.ranks = 3, .cores = 2}, [](Job& job) {
+    const Hand first = job.hand(1, 0);
+    const Hand second = job.hand(1, 1);
+    enter(first.fabric(), "notify", 5);
+    enter(second.fabric(), "notify", 6);
+    first.set(0, first.word(1, 2), 100);
+    second.set(0, first.word(1, 2), 101);
+    first.fabric().signal(Rank{2}, first.word(1, 2), SignalOp::set, 7, SourceSite{"op.cpp", 99});
+    first.add(0, first.counter(3), 4);
+    first.add(0, first.counter(3), 5);
+    first.put_signal(2, job.plan().area(), 1, first.word(1, 3), SignalOp::set, 8);
+
+    const LedgerEntry& word = job.seat(1).ledger(Rank{0}, first.word(1, 2));
+    CHECK(word.count.load() == 2);
+    CHECK(word.value.load() == 101);
+    CHECK(word.round.load() == 6);
+    CHECK(word.core.load() == 1);
+    CHECK(word.site.text() == "fabric_record_test.cpp");
+    const LedgerEntry& elsewhere = job.seat(1).ledger(Rank{2}, first.word(1, 2));
+    CHECK(elsewhere.count.load() == 1);
+    CHECK(elsewhere.value.load() == 7);
+    CHECK(elsewhere.round.load() == 5);
+    CHECK(elsewhere.core.load() == 0);
+    CHECK(elsewhere.site.text() == "op.cpp");
+    CHECK(elsewhere.site.number() == 99);
+    const LedgerEntry& counter = job.seat(1).ledger(Rank{0}, first.counter(3));
+    CHECK(counter.count.load() == 2);
+    CHECK(counter.value.load() == 5);
+    CHECK(job.seat(1).ledger(Rank{2}, first.word(1, 3)).value.load() == 8);
+    // Nothing else was written, by this rank or by another.
+    std::uint64_t total = 0;
+    for (std::int32_t rank = 0; rank < 3; ++rank) {
+      for (std::uint32_t i = 0; i < job.plan().slots->ledger_size(); ++i) {
+        total += job.plan().control.ledger(job.seat(rank).peers().control, i).count.load();
+      }
+    }
+    CHECK(total == 6);
+  });
+}
+
+TEST_CASE("ledger: a refused signal leaves no entry and no word") {
+  over_bodies({}, [](Job& job) {
+    const Hand hand = job.hand(0);
+    CHECK_THROWS_AS(hand.add(1, hand.word(0), 1), ContractViolation);
+    CHECK_THROWS_AS(hand.set(1, hand.word(1), 1), ContractViolation);
+    CHECK(job.seat(0).ledger(Rank{1}, hand.word(0)).count.load() == 0);
+    CHECK(hand.get<std::uint64_t>(1, job.plan().slots->offset_of(hand.word(0))) == 0);
+    CHECK(hand.get<std::uint64_t>(1, job.plan().slots->offset_of(hand.word(1))) == 0);
+  });
+}
+
+TEST_CASE("control map: records and entries tile the block without touching") {
+  for (const std::int32_t cores : {1, 2, 48}) {
+    const ControlMap map{.cores = cores, .ledger_entries = 1000};
+    std::byte* block = nullptr;
+    const auto at = [&](const void* place) { return static_cast<std::uint64_t>(static_cast<const std::byte*>(place) - block); };
+    std::vector<std::byte> memory(map.size().value() + 128);
+    block = memory.data() + (128 - reinterpret_cast<std::uintptr_t>(memory.data()) % 128) % 128;
+    for (std::int32_t core = 0; core <= cores; ++core) {
+      CHECK(at(&map.record(block, Core{core})) == 128U * static_cast<std::uint64_t>(core));
+    }
+    CHECK(at(&map.ledger(block, 0)) == 128U * static_cast<std::uint64_t>(cores + 1));
+    CHECK(at(&map.ledger(block, 999)) + sizeof(LedgerEntry) <= map.size().value());
+    CHECK(map.size().value() % 4096 == 0);
+  }
+}

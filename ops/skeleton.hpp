@@ -29,6 +29,8 @@ struct RotateArgs {
 ///          inbox reaches past the block
 Result<void> rotate(runtime::Communicator& comm, const RotateArgs& args);
 
+/// What this rank brings into the entry barrier.
+/// Order:   sends nothing
 Handshake rotate_handshake(const RotateArgs& args, const shmem::BlockMap& map, Rank rank, std::uint64_t heap_history);
 
 /// Order:   as rotate.

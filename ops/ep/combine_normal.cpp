@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "ops/ep/row_map.hpp"
+#include "ops/ep/rows.hpp"
 #include "shmem/copy.hpp"
 
 namespace shmoe::ops {
@@ -12,22 +12,6 @@ namespace {
 
 RowMap rows_of(const CombineArgs& args, Rank rank) {
   return {rank, args.topk_idx, args.experts, args.layout, args.notify};
-}
-
-std::optional<Error> combine_fault(const CombineArgs& args, const shmem::BlockMap& map, Rank rank) {
-  const RowBuffer expert_out{"expert_out", args.expert_out, args.capacity, args.dtype, args.hidden};
-  if (std::optional<Error> fault = row_buffer_fault(expert_out, map, args.notify, rank)) return fault;
-  const std::uint64_t bytes = static_cast<std::uint64_t>(args.layout.tokens) * row_bytes(args.dtype, args.hidden);
-  if (args.x.size() != bytes) {
-    return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("combine: x has {} bytes, {} tokens of {} {} have {}", args.x.size(),
-                                args.layout.tokens, args.hidden, name_of(args.dtype), bytes));
-  }
-  if (!args.weights.empty() && args.weights.size() != args.topk_idx.size()) {
-    return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("combine: {} weights for {} expert ids", args.weights.size(), args.topk_idx.size()));
-  }
-  return rows_of(args, rank).fault();
 }
 
 /// One core's sums; its lists are made once and refilled for each token.
@@ -83,16 +67,19 @@ class TokenSum {
 
 Handshake combine_handshake(const CombineArgs& args, const shmem::BlockMap& map, Rank rank,
                             std::uint64_t heap_history) {
-  runtime::CallCard card("combine_normal");
-  card.with("experts", args.experts.experts())
-      .with("topk", args.layout.topk)
-      .with("hidden", args.hidden)
-      .with("dtype", static_cast<std::int64_t>(args.dtype))
-      .with("capacity", args.capacity)
-      .with("rows offset", static_cast<std::int64_t>(args.expert_out.value()))
-      .with("notify total", args.notify.total_recv_tokens)
-      .with("heap history", static_cast<std::int64_t>(heap_history));
-  return {card, combine_fault(args, map, rank)};
+  const RowCall call{.op = "combine_normal",
+                     .buffer = "expert_out",
+                     .at = args.expert_out,
+                     .capacity = args.capacity,
+                     .dtype = args.dtype,
+                     .hidden = args.hidden,
+                     .token_bytes = args.x.size()};
+  Handshake handshake = row_handshake(call, rows_of(args, rank), map, heap_history);
+  if (!handshake.fault && !args.weights.empty() && args.weights.size() != args.topk_idx.size()) {
+    handshake.fault = fault_of(rank, Errc::invalid_argument,
+                               fmt::format("{} weights for {} expert ids", args.weights.size(), args.topk_idx.size()));
+  }
+  return handshake;
 }
 
 void combine_normal_kernel(runtime::CoreContext& context, const CombineArgs& args, const Handshake& handshake) {

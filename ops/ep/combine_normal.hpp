@@ -43,6 +43,8 @@ struct CombineArgs {
 /// Source:  combine normal of the published operators without prob_grad
 Result<void> combine_normal(runtime::Communicator& comm, const CombineArgs& args);
 
+/// What this rank brings into the entry barrier.
+/// Order:   sends nothing
 Handshake combine_handshake(const CombineArgs& args, const shmem::BlockMap& map, Rank rank, std::uint64_t heap_history);
 
 /// Order:   as combine_normal.

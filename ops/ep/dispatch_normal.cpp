@@ -1,6 +1,6 @@
 #include "ops/ep/dispatch_normal.hpp"
 
-#include "ops/ep/row_map.hpp"
+#include "ops/ep/rows.hpp"
 
 namespace shmoe::ops {
 
@@ -8,18 +8,6 @@ namespace {
 
 RowMap rows_of(const DispatchArgs& args, Rank rank) {
   return {rank, args.topk_idx, args.experts, args.layout, args.notify};
-}
-
-std::optional<Error> dispatch_fault(const DispatchArgs& args, const shmem::BlockMap& map, Rank rank) {
-  const RowBuffer recv_x{"recv_x", args.recv_x, args.capacity, args.dtype, args.hidden};
-  if (std::optional<Error> fault = row_buffer_fault(recv_x, map, args.notify, rank)) return fault;
-  const std::uint64_t bytes = static_cast<std::uint64_t>(args.layout.tokens) * row_bytes(args.dtype, args.hidden);
-  if (args.x.size() != bytes) {
-    return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("dispatch: x has {} bytes, {} tokens of {} {} have {}", args.x.size(),
-                                args.layout.tokens, args.hidden, name_of(args.dtype), bytes));
-  }
-  return rows_of(args, rank).fault();
 }
 
 void send_rows(runtime::CoreContext& context, const DispatchArgs& args) {
@@ -40,16 +28,14 @@ void send_rows(runtime::CoreContext& context, const DispatchArgs& args) {
 
 Handshake dispatch_handshake(const DispatchArgs& args, const shmem::BlockMap& map, Rank rank,
                              std::uint64_t heap_history) {
-  runtime::CallCard card("dispatch_normal");
-  card.with("experts", args.experts.experts())
-      .with("topk", args.layout.topk)
-      .with("hidden", args.hidden)
-      .with("dtype", static_cast<std::int64_t>(args.dtype))
-      .with("capacity", args.capacity)
-      .with("rows offset", static_cast<std::int64_t>(args.recv_x.value()))
-      .with("notify total", args.notify.total_recv_tokens)
-      .with("heap history", static_cast<std::int64_t>(heap_history));
-  return {card, dispatch_fault(args, map, rank)};
+  const RowCall call{.op = "dispatch_normal",
+                     .buffer = "recv_x",
+                     .at = args.recv_x,
+                     .capacity = args.capacity,
+                     .dtype = args.dtype,
+                     .hidden = args.hidden,
+                     .token_bytes = args.x.size()};
+  return row_handshake(call, rows_of(args, rank), map, heap_history);
 }
 
 void dispatch_normal_kernel(runtime::CoreContext& context, const DispatchArgs& args, const Handshake& handshake) {

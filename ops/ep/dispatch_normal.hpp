@@ -44,6 +44,8 @@ struct DispatchArgs {
 ///          32 bytes
 Result<void> dispatch_normal(runtime::Communicator& comm, const DispatchArgs& args);
 
+/// What this rank brings into the entry barrier.
+/// Order:   sends nothing
 Handshake dispatch_handshake(const DispatchArgs& args, const shmem::BlockMap& map, Rank rank,
                              std::uint64_t heap_history);
 

@@ -43,10 +43,11 @@ struct NotifyTables {
 /// Source:  notify dispatch of the published operators; works from one core on, and for any E
 Result<NotifyTables> notify(runtime::Communicator& comm, const NotifyArgs& args);
 
-/// What notify says at its entry.
-/// Order:   none; it only reads the arguments.
+/// What this rank brings into the barrier: experts, owner map, K, the place of the counts and the heap; layout's fault.
+/// Order:   sends nothing
 Handshake notify_handshake(const NotifyArgs& args, Rank rank, std::int32_t ranks, std::uint64_t heap_history);
 
+/// Tables of the right sizes, for the kernel to fill.
 NotifyTables prepare_notify(const NotifyArgs& args, Rank rank);
 
 /// Order:   as notify.

@@ -1,6 +1,6 @@
 #include "ops/ep/pipeline.hpp"
 
-#include "ops/ep/row_map.hpp"
+#include "ops/ep/rows.hpp"
 
 namespace shmoe::ops {
 

@@ -179,8 +179,8 @@ class Clean(cli.Case):
         stale = f"/dev/shm/shmoe.test-{os.getpid()}.0a0b.0.mem"
         other = f"/dev/shm/not-shmoe.{os.getpid()}"
         for path in (stale, other):
-            with open(path, "w", opener=lambda name, flags: os.open(name, flags, 0o600)):
-                pass
+            with open(path, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+                file.write("left behind")
         try:
             self.assertIn(f"would remove {os.path.basename(stale)}", run("clean", "--dry-run").stdout)
             self.assertTrue(os.path.exists(stale))
@@ -195,6 +195,7 @@ class Clean(cli.Case):
         path = f"/dev/shm/shmoe.test-{os.getpid()}.0c0d.0.mem"
         with open(path, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as held:
             fcntl.flock(held, fcntl.LOCK_EX)
+            held.truncate(64)
             self.assertIn(f"kept {os.path.basename(path)}", run("clean").stdout)
             self.assertTrue(os.path.exists(path))
         self.assertIn("removed", run("clean").stdout)

@@ -195,7 +195,7 @@ TEST_CASE("arguments of dispatch that do not fit each other") {
     return refusal_of(good, dispatch_with(good, on_rank_3(change)));
   };
   check_refused(refused([](ops::DispatchArgs& args) { args.x = args.x.first(args.x.size() - 2); }),
-                Errc::invalid_argument, "rank 3: dispatch: x has 638 bytes");
+                Errc::invalid_argument, "rank 3: x has 638 bytes");
   check_refused(refused([](ops::DispatchArgs& args) { args.topk_idx = args.topk_idx.first(4); }),
                 Errc::invalid_argument, "rank 3: topk_idx has 4 ids, layout counted 10");
   static const std::vector<std::int32_t> foreign(10, 99);
@@ -219,9 +219,9 @@ TEST_CASE("arguments of combine that do not fit each other") {
     });
   };
   check_refused(refused([](ops::CombineArgs& args) { args.weights = args.weights.first(3); }), Errc::invalid_argument,
-                "rank 0: combine: 3 weights for 10 expert ids");
+                "rank 0: 3 weights for 10 expert ids");
   check_refused(refused([](ops::CombineArgs& args) { args.x = args.x.first(0); }), Errc::invalid_argument,
-                "rank 0: combine: x has 0 bytes");
+                "rank 0: x has 0 bytes");
   check_refused(refused([](ops::CombineArgs& args) { args.capacity = 1; }), Errc::capacity_exceeded,
                 "expert_out holds 1 rows");
   check_refused(refused([](ops::CombineArgs& args) { args.dtype = DType::fp16; }), Errc::mismatch, "dtype is");

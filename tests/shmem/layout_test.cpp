@@ -98,8 +98,9 @@ TEST_CASE("layout: in safe all regions are disjoint, in order and within the blo
     const BlockMap map = block_map(kSafe, shape);
     CHECK(map.disjoint());
     Offset last{0};
-    for (const auto& [name, region] : map.regions()) {
-      CAPTURE(name);
+    for (const BlockMap::Named& entry : map.regions()) {
+      const Region& region = entry.region;
+      CAPTURE(std::string(entry.name));
       CHECK(region.at >= last);
       CHECK(region.at.value() % 32 == 0);
       last = region.end();

@@ -1,8 +1,10 @@
 #pragma once
-// Where the row of a (token, k) pair lies: what dispatch writes and combine reads.
+// What dispatch and combine have in common: where the row of a (token, k) pair lies, and what all ranks must agree on
+// before one is written or read.
 //
 //   e = topk_idx[t,k]      rank = owner(e)      row = put_offset[e*R + me] + send_token_idx[t,k]
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,6 +12,7 @@
 #include "ops/ep/expert_map.hpp"
 #include "ops/ep/layout.hpp"
 #include "ops/ep/notify.hpp"
+#include "ops/handshake.hpp"
 #include "shmem/layout.hpp"
 #include "shmem/types.hpp"
 
@@ -42,6 +45,11 @@ class RowMap {
   /// Errors:  invalid_argument naming rank, token, k and value
   [[nodiscard]] std::optional<Error> fault() const;
 
+  [[nodiscard]] Rank me() const { return me_; }
+  [[nodiscard]] const ExpertMap& experts() const { return *experts_; }
+  [[nodiscard]] const LayoutTables& layout() const { return *layout_; }
+  [[nodiscard]] const NotifyTables& notify() const { return *notify_; }
+
  private:
   [[nodiscard]] std::optional<Error> shape_fault() const;
   [[nodiscard]] bool agrees(std::size_t pair) const;
@@ -53,23 +61,27 @@ class RowMap {
   const NotifyTables* notify_;
 };
 
-/// Rows of one symmetric buffer, and who says how many there are.
-struct RowBuffer {
-  const char* name;
-  Offset at;
-  std::int64_t capacity;
-  DType dtype;
-  std::int64_t hidden;
-};
-
-/// Errors:  capacity_exceeded with the rows needed and available, the same on all ranks; invalid_argument for a hidden
-///          size below 1 or a buffer that reaches past the end of the block
-std::optional<Error> row_buffer_fault(const RowBuffer& buffer, const shmem::BlockMap& map, const NotifyTables& notify,
-                                      Rank rank);
-
 /// Bytes of one row; rows lie without padding.
 constexpr std::uint64_t row_bytes(DType dtype, std::int64_t hidden) {
   return size_of(dtype).value() * static_cast<std::uint64_t>(hidden);
 }
+
+/// The arguments that dispatch and combine share.
+struct RowCall {
+  const char* op;
+  const char* buffer;  // its name in messages
+  Offset at;           // symmetric [capacity, hidden] of dtype
+  std::int64_t capacity = 0;
+  DType dtype = DType::bf16;
+  std::int64_t hidden = 0;
+  std::size_t token_bytes = 0;  // of x: tokens read by dispatch, written by combine
+};
+
+/// The card with everything the ranks must agree on, and the fault of this rank's arguments.
+///
+/// Errors:  capacity_exceeded with the rows needed and available, the same on all ranks; invalid_argument for shapes,
+///          ids, or a buffer that reaches past the end of the block
+Handshake row_handshake(const RowCall& call, const RowMap& rows, const shmem::BlockMap& map,
+                        std::uint64_t heap_history);
 
 }  // namespace shmoe::ops

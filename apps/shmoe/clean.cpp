@@ -17,7 +17,7 @@ int clean(bool dry_run) {
   const auto report = shmem::clean_stale(dry_run);
   if (!report) return failed("shmoe clean", report.error());
   for (const std::string& name : report->removed) fmt::print("{} {}\n", dry_run ? "would remove" : "removed", name);
-  for (const std::string& name : report->live) fmt::print("kept {}: its owner is alive\n", name);
+  for (const std::string& name : report->live) fmt::print("kept {}: in use, or just being created\n", name);
   for (const std::string& name : report->foreign) fmt::print("skipped {}: it belongs to another user\n", name);
   fmt::print("{} {}, {} in use, {} of other users\n", report->removed.size(), dry_run ? "stale" : "removed",
              report->live.size(), report->foreign.size());

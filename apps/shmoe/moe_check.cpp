@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "apps/shmoe/payload.hpp"
-#include "ops/ep/row_map.hpp"
+#include "ops/ep/rows.hpp"
 
 namespace shmoe::apps {
 namespace {

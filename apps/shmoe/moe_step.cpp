@@ -4,7 +4,7 @@
 #include "apps/shmoe/payload.hpp"
 #include "ops/ep/combine_normal.hpp"
 #include "ops/ep/dispatch_normal.hpp"
-#include "ops/ep/row_map.hpp"
+#include "ops/ep/rows.hpp"
 
 namespace shmoe::apps {
 namespace {

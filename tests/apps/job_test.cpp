@@ -8,7 +8,7 @@
 #include "apps/shmoe/moe_job.hpp"
 #include "apps/shmoe/payload.hpp"
 #include "apps/shmoe/stats.hpp"
-#include "ops/ep/row_map.hpp"
+#include "ops/ep/rows.hpp"
 
 using namespace shmoe;
 using namespace shmoe::apps;

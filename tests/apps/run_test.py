@@ -1,11 +1,14 @@
 """shmoe run, clean and info as processes."""
 
+import fcntl
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
 from collections import Counter
+from pathlib import Path
 
 import cli
 from cli import run
@@ -54,7 +57,6 @@ class Output(cli.Case):
 
 
 def _limit_files(soft, hard):
-    import resource
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
@@ -175,31 +177,35 @@ class Info(cli.Case):
 
 
 class Clean(cli.Case):
+    def object(self, name, content=b"x" * 4096):
+        path = Path("/dev/shm") / name
+        path.touch(mode=0o600)
+        path.write_bytes(content)
+        self.addCleanup(path.unlink, missing_ok=True)
+        return path
+
     def test_stale_is_removed_and_other_files_stay(self):
-        stale = f"/dev/shm/shmoe.test-{os.getpid()}.0a0b.0.mem"
-        other = f"/dev/shm/not-shmoe.{os.getpid()}"
-        for path in (stale, other):
-            with open(path, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-                file.write("left behind")
-        try:
-            self.assertIn(f"would remove {os.path.basename(stale)}", run("clean", "--dry-run").stdout)
-            self.assertTrue(os.path.exists(stale))
-            self.assertIn(f"removed {os.path.basename(stale)}", run("clean").stdout)
-            self.assertFalse(os.path.exists(stale))
-            self.assertTrue(os.path.exists(other))
-        finally:
-            os.unlink(other)
+        stale = self.object(f"shmoe.test-{os.getpid()}.0a0b.0.mem")
+        other = self.object(f"not-shmoe.{os.getpid()}")
+        self.assertIn(f"would remove {stale.name}", run("clean", "--dry-run").stdout)
+        self.assertTrue(stale.exists())
+        self.assertIn(f"removed {stale.name}", run("clean").stdout)
+        self.assertFalse(stale.exists())
+        self.assertTrue(other.exists())
 
     def test_what_is_in_use_stays(self):
-        import fcntl
-        path = f"/dev/shm/shmoe.test-{os.getpid()}.0c0d.0.mem"
-        with open(path, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as held:
+        path = self.object(f"shmoe.test-{os.getpid()}.0c0d.0.mem")
+        with path.open("r+b") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
-            held.truncate(64)
-            self.assertIn(f"kept {os.path.basename(path)}", run("clean").stdout)
-            self.assertTrue(os.path.exists(path))
-        self.assertIn("removed", run("clean").stdout)
-        self.assertFalse(os.path.exists(path))
+            self.assertIn(f"kept {path.name}", run("clean").stdout)
+            self.assertTrue(path.exists())
+        self.assertIn(f"removed {path.name}", run("clean").stdout)
+        self.assertFalse(path.exists())
+
+    def test_what_is_just_being_created_stays(self):
+        path = self.object(f"shmoe.test-{os.getpid()}.0e0f.0.mem", b"")
+        self.assertIn(f"kept {path.name}", run("clean").stdout)
+        self.assertTrue(path.exists())
 
 
 if __name__ == "__main__":

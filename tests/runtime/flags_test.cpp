@@ -149,7 +149,10 @@ Result<void> exchange_rounds(Communicator& comm, int rounds) {
 
 TEST_CASE("every flag operation carries its data, first call after creation, second communicator too") {
   for (const Profile& profile : kProfiles) {
-    for (const auto& [ranks, cores] : kShapes) {
+    for (const auto& shape : kShapes) {
+    const auto [ranks_of, cores_of] = shape;
+    const std::int32_t ranks = ranks_of;
+    const std::int32_t cores = cores_of;
       CAPTURE(name_of(profile.id));
       CAPTURE(ranks);
       CAPTURE(cores);

@@ -55,13 +55,19 @@ constexpr std::int32_t kShapes[][2] = {{1, 1}, {1, 4}, {2, 1}, {2, 2}, {3, 1}, {
 }  // namespace
 
 TEST_CASE("equal cards pass") {
-  for (const auto& [ranks, cores] : kShapes) {
+  for (const auto& shape : kShapes) {
+    const auto [ranks_of, cores_of] = shape;
+    const std::int32_t ranks = ranks_of;
+    const std::int32_t cores = cores_of;
     check_all_well(handshake(ranks, cores, [](Rank) { return Call{usual_card()}; }));
   }
 }
 
 TEST_CASE("a different value is a mismatch on every rank, with both values and ranks") {
-  for (const auto& [ranks, cores] : kShapes) {
+  for (const auto& shape : kShapes) {
+    const auto [ranks_of, cores_of] = shape;
+    const std::int32_t ranks = ranks_of;
+    const std::int32_t cores = cores_of;
     if (ranks == 1) continue;
     for (Rank odd{0}; odd.value() < ranks; ++odd) {
       CAPTURE(ranks);
@@ -99,7 +105,10 @@ TEST_CASE("another operator, or the same with another number of fields, is a mis
 }
 
 TEST_CASE("a fault of one rank reaches every rank with its code, text and rank") {
-  for (const auto& [ranks, cores] : kShapes) {
+  for (const auto& shape : kShapes) {
+    const auto [ranks_of, cores_of] = shape;
+    const std::int32_t ranks = ranks_of;
+    const std::int32_t cores = cores_of;
     for (Rank faulty{0}; faulty.value() < ranks; ++faulty) {
       CAPTURE(ranks);
       CAPTURE(cores);
@@ -120,7 +129,10 @@ TEST_CASE("a fault of one rank reaches every rank with its code, text and rank")
 }
 
 TEST_CASE("of two faults all ranks report the lower rank's") {
-  for (const auto& [ranks, cores] : kShapes) {
+  for (const auto& shape : kShapes) {
+    const auto [ranks_of, cores_of] = shape;
+    const std::int32_t ranks = ranks_of;
+    const std::int32_t cores = cores_of;
     for (Rank low{0}; low.value() < ranks; ++low) {
       for (Rank high{low.value() + 1}; high.value() < ranks; ++high) {
         CAPTURE(ranks);
@@ -143,7 +155,10 @@ TEST_CASE("of two faults all ranks report the lower rank's") {
 }
 
 TEST_CASE("a fault comes before a mismatch") {
-  for (const auto& [ranks, cores] : kShapes) {
+  for (const auto& shape : kShapes) {
+    const auto [ranks_of, cores_of] = shape;
+    const std::int32_t ranks = ranks_of;
+    const std::int32_t cores = cores_of;
     if (ranks < 3) continue;
     const Outcomes errors = handshake(ranks, cores, [&](Rank rank) {
       Call call{rank == Rank{0} ? CallCard("combine") : usual_card()};

@@ -55,7 +55,9 @@ run_ctest() {
 
 # test_preset PRESET all|fast
 test_preset() {
-  if ! scripts/build.sh "$1"; then
+  local targets=()
+  if [[ $2 == fast ]]; then targets=(fast_tests); fi
+  if ! scripts/build.sh "$1" "${targets[@]}"; then
     count 0 1 0
     return
   fi

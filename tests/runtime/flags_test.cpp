@@ -9,7 +9,11 @@ using shmem::Witness;
 
 namespace {
 
-constexpr std::int32_t kShapes[][2] = {{1, 1}, {1, 3}, {2, 1}, {2, 3}, {3, 2}, {5, 2}};  // ranks, cores
+struct Shape {
+  std::int32_t ranks;
+  std::int32_t cores;
+};
+constexpr Shape kShapes[] = {{1, 1}, {1, 3}, {2, 1}, {2, 3}, {3, 2}, {5, 2}};
 
 /// A table of one word per (rank, core) in every rank's memory; each core writes its cell of every table.
 class Table {
@@ -149,10 +153,9 @@ Result<void> exchange_rounds(Communicator& comm, int rounds) {
 
 TEST_CASE("every flag operation carries its data, first call after creation, second communicator too") {
   for (const Profile& profile : kProfiles) {
-    for (const auto& shape : kShapes) {
-    const auto [ranks_of, cores_of] = shape;
-    const std::int32_t ranks = ranks_of;
-    const std::int32_t cores = cores_of;
+    for (const Shape& shape : kShapes) {
+      const std::int32_t ranks = shape.ranks;
+      const std::int32_t cores = shape.cores;
       CAPTURE(name_of(profile.id));
       CAPTURE(ranks);
       CAPTURE(cores);

@@ -50,24 +50,26 @@ Outcomes handshake(std::int32_t ranks, std::int32_t cores, const std::function<C
   return errors;
 }
 
-constexpr std::int32_t kShapes[][2] = {{1, 1}, {1, 4}, {2, 1}, {2, 2}, {3, 1}, {3, 4}, {5, 3}};  // ranks, cores
+struct Shape {
+  std::int32_t ranks;
+  std::int32_t cores;
+};
+constexpr Shape kShapes[] = {{1, 1}, {1, 4}, {2, 1}, {2, 2}, {3, 1}, {3, 4}, {5, 3}};
 
 }  // namespace
 
 TEST_CASE("equal cards pass") {
-  for (const auto& shape : kShapes) {
-    const auto [ranks_of, cores_of] = shape;
-    const std::int32_t ranks = ranks_of;
-    const std::int32_t cores = cores_of;
+  for (const Shape& shape : kShapes) {
+    const std::int32_t ranks = shape.ranks;
+    const std::int32_t cores = shape.cores;
     check_all_well(handshake(ranks, cores, [](Rank) { return Call{usual_card()}; }));
   }
 }
 
 TEST_CASE("a different value is a mismatch on every rank, with both values and ranks") {
-  for (const auto& shape : kShapes) {
-    const auto [ranks_of, cores_of] = shape;
-    const std::int32_t ranks = ranks_of;
-    const std::int32_t cores = cores_of;
+  for (const Shape& shape : kShapes) {
+    const std::int32_t ranks = shape.ranks;
+    const std::int32_t cores = shape.cores;
     if (ranks == 1) continue;
     for (Rank odd{0}; odd.value() < ranks; ++odd) {
       CAPTURE(ranks);
@@ -105,10 +107,9 @@ TEST_CASE("another operator, or the same with another number of fields, is a mis
 }
 
 TEST_CASE("a fault of one rank reaches every rank with its code, text and rank") {
-  for (const auto& shape : kShapes) {
-    const auto [ranks_of, cores_of] = shape;
-    const std::int32_t ranks = ranks_of;
-    const std::int32_t cores = cores_of;
+  for (const Shape& shape : kShapes) {
+    const std::int32_t ranks = shape.ranks;
+    const std::int32_t cores = shape.cores;
     for (Rank faulty{0}; faulty.value() < ranks; ++faulty) {
       CAPTURE(ranks);
       CAPTURE(cores);
@@ -129,10 +130,9 @@ TEST_CASE("a fault of one rank reaches every rank with its code, text and rank")
 }
 
 TEST_CASE("of two faults all ranks report the lower rank's") {
-  for (const auto& shape : kShapes) {
-    const auto [ranks_of, cores_of] = shape;
-    const std::int32_t ranks = ranks_of;
-    const std::int32_t cores = cores_of;
+  for (const Shape& shape : kShapes) {
+    const std::int32_t ranks = shape.ranks;
+    const std::int32_t cores = shape.cores;
     for (Rank low{0}; low.value() < ranks; ++low) {
       for (Rank high{low.value() + 1}; high.value() < ranks; ++high) {
         CAPTURE(ranks);
@@ -155,10 +155,9 @@ TEST_CASE("of two faults all ranks report the lower rank's") {
 }
 
 TEST_CASE("a fault comes before a mismatch") {
-  for (const auto& shape : kShapes) {
-    const auto [ranks_of, cores_of] = shape;
-    const std::int32_t ranks = ranks_of;
-    const std::int32_t cores = cores_of;
+  for (const Shape& shape : kShapes) {
+    const std::int32_t ranks = shape.ranks;
+    const std::int32_t cores = shape.cores;
     if (ranks < 3) continue;
     const Outcomes errors = handshake(ranks, cores, [&](Rank rank) {
       Call call{rank == Rank{0} ? CallCard("combine") : usual_card()};

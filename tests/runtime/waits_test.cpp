@@ -142,8 +142,9 @@ TEST_CASE("a late peer gets a line every five seconds, no sooner, and no verdict
   const std::pair<int, std::size_t> steps[] = {{100, 0},  {4999, 0},   {5000, 1}, {5100, 1},
                                                {9999, 1}, {10'000, 2}, {100, 2},  // a new wait
                                                {5000, 3}};
-  for (const auto& [waited, lines] : steps) {
-    CAPTURE(waited);
+  for (const auto& step : steps) {
+    const auto [waited, lines] = std::pair{step.first, step.second};
+    CAPTURE(step.first);
     CHECK_FALSE(watched.look(spec, milliseconds(waited)).has_value());
     CHECK(watched.log_lines() == lines);
   }

@@ -103,7 +103,7 @@ TEST_CASE("flag words lie where the published map has them") {
     check_all_well(run_ranks(2, small_config(6, profile), [&](World& world) -> Result<void> {
       Communicator& comm = world.all();
       start_from_zero(comm, ranks_meet);
-      for (const std::uint64_t round : {0, 1, 2}) {
+      for (const std::uint64_t round : {0U, 1U, 2U}) {
         const Result<void> launched = comm.launch("flags", [&](CoreContext& context) {
           ZeroBufferSync sync(context);
           sync.set_all_rank_core_flag(2);

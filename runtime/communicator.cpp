@@ -45,7 +45,9 @@ Communicator::~Communicator() = default;
 
 Result<Offset> Communicator::allocate(Bytes size) {
   Result<Offset> at = heap_.allocate(size);
-  if (!at) return std::move(at).error().within(fmt::format("rank {}: symmetric allocation", rank()));
+  if (!at)
+    return std::move(at).error().within(
+        fmt::format("rank {}: symmetric allocation (SHMOE_HEAP sets the size)", rank()));
   if (peers_.commit) {
     if (Result<void> pages = peers_.commit(*at, size); !pages) {
       (void)heap_.free(*at);

@@ -68,7 +68,7 @@ Result<void> check_header(const std::byte* control, const JobShape& shape, Rank 
 }
 
 Result<void> create_own(Mappings& mappings, const JobShape& shape, Rank rank, const std::string& name) {
-  Result<Segment> memory = Segment::create(name + ".mem", shape.memory(), mappings.window.at(rank.index()));
+  Result<Segment> memory = Segment::create(name + ".mem", shape.memory(), mappings.window.claim(rank.index()));
   if (!memory) return std::move(memory).error();
   Result<Segment> control = Segment::create(name + ".ctl", shape.control_memory());
   if (!control) return std::move(control).error();
@@ -85,7 +85,7 @@ Result<void> attach_peers(Mappings& mappings, const JobShape& shape, Rank rank,
     if (peer == rank) continue;
     const std::string& name = *cards[peer.index()].fact(kSegmentFact);
     Result<Segment> memory =
-        Segment::attach(name + ".mem", shape.memory(), Segment::Mode::read_write, mappings.window.at(peer.index()));
+        Segment::attach(name + ".mem", shape.memory(), Segment::Mode::read_write, mappings.window.claim(peer.index()));
     if (!memory) return std::move(memory).error();
     Result<Segment> control = Segment::attach(name + ".ctl", shape.control_memory(), Segment::Mode::read_only);
     if (!control) return std::move(control).error();

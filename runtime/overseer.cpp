@@ -7,7 +7,10 @@
 namespace shmoe::runtime {
 namespace {
 
-constexpr std::chrono::seconds kLate{5};
+/// When a wait is worth a line: many ranks on few CPUs take longer to come round.
+std::chrono::nanoseconds late_after(std::size_t members) {
+  return std::chrono::seconds(5) + std::chrono::milliseconds(100) * static_cast<std::int64_t>(members / 8);
+}
 
 /// The member whose end means that the wait cannot end, with how it ended.
 struct Loss {
@@ -76,7 +79,7 @@ shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> membe
                    .site = wait.site};
     }
     const std::optional<Rank> writer = names->slots->writer_of(wait.slot, wait.spec.where);
-    const std::int64_t periods = wait.waited / kLate;
+    const std::int64_t periods = wait.waited / late_after(members.size());
     std::int64_t& last = (*reported)[wait.core.index() % reported->size()];
     if (periods == 0) last = 0;
     if (periods > last) {

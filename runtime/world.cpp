@@ -6,6 +6,8 @@
 #include <set>
 #include <thread>
 
+#include <fmt/ranges.h>
+
 #include "runtime/job.hpp"
 #include "runtime/overseer.hpp"
 #include "shmem/thread_memory.hpp"
@@ -39,6 +41,8 @@ struct World::State {
 shmem::Peers World::State::peers_of(CommunicatorId id, const std::vector<Rank>& members) const {
   const Bytes block = job.shape.map.size * id.index();
   shmem::Peers peers;
+  if (id != CommunicatorId{0})
+    peers.scope = fmt::format("communicator {} of world ranks {}", id, fmt::join(members, " "));
   peers.rank = Rank{std::find(members.begin(), members.end(), job.rank) - members.begin()};
   for (const Rank member : members) peers.mem.push_back(job.memory[member.index()] + block.value());
   peers.control = job.control + job.shape.control.size().value() * id.index();

@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -14,6 +15,11 @@ namespace shmoe::shmem {
 
 template <class T>
 concept Plain = std::is_trivially_copyable_v<T>;
+
+/// A span, an array or a vector of such elements.
+template <class R>
+concept PlainRange =
+    std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && Plain<std::ranges::range_value_t<R>>;
 
 template <Plain T>
 constexpr Bytes bytes_of(std::size_t count) {
@@ -156,13 +162,13 @@ class Context {
   [[nodiscard]] Slice slice(std::int64_t n) const { return split(n, place_.cores, place_.core.value()); }
 
   /// Order:   unordered until fence(dst) or quiet.
-  template <Plain T>
-  void put(Rank dst, Offset to, std::span<const T> from, SourceSite site = SourceSite::here()) {
-    fabric_->put(dst, to, std::as_bytes(from), site);
+  template <PlainRange Range>
+  void put(Rank dst, Offset to, const Range& from, SourceSite site = SourceSite::here()) {
+    fabric_->put(dst, to, std::as_bytes(std::span(from)), site);
   }
-  template <Plain T>
-  void get(Rank src, Offset from, std::span<T> to, const Witness& /*ordered*/, SourceSite site = SourceSite::here()) {
-    fabric_->get(src, from, std::as_writable_bytes(to), site);
+  template <PlainRange Range>
+  void get(Rank src, Offset from, Range&& to, const Witness& /*ordered*/, SourceSite site = SourceSite::here()) {
+    fabric_->get(src, from, std::as_writable_bytes(std::span(to)), site);
   }
 
   /// Reads in place where the fabric can, else through `scratch`, whose size says how much.
@@ -192,10 +198,10 @@ class Context {
     fabric_->signal(dst, slot, op, value, site);
   }
   /// Order:   the payload, then its own signal; no promise about earlier puts.
-  template <Plain T>
-  void put_signal(Rank dst, Offset to, std::span<const T> from, Slot slot, SignalOp op, std::uint64_t value,
+  template <PlainRange Range>
+  void put_signal(Rank dst, Offset to, const Range& from, Slot slot, SignalOp op, std::uint64_t value,
                   SourceSite site = SourceSite::here()) {
-    fabric_->put_signal(dst, to, std::as_bytes(from), slot, op, value, site);
+    fabric_->put_signal(dst, to, std::as_bytes(std::span(from)), slot, op, value, site);
   }
   /// Order:   earlier puts and signals to dst before later ones to dst.
   void fence(Rank dst, SourceSite site = SourceSite::here()) { fabric_->fence(dst, site); }

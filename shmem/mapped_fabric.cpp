@@ -101,8 +101,8 @@ void MappedFabric::check_wait(const WaitSpec& spec, SourceSite site) const {
   check_rank(spec.where, site);
   // Now, because a wait that has begun must not leave its record behind by an exception.
   for (const Slot slot : spec.slots) {
-    SHMOE_EXPECTS(slot.value() < peers_->slots->size(), "a wait at {}:{} names slot {} of {}", site.file, site.line, slot,
-                  peers_->slots->size());
+    SHMOE_EXPECTS(slot.value() < peers_->slots->size(), "a wait at {}:{} names slot {} of {}", site.file, site.line,
+                  slot, peers_->slots->size());
   }
   SHMOE_EXPECTS(spec.observed.empty() || spec.observed.size() == spec.slots.size(),
                 "a wait at {}:{} on {} slots has room for {} words", site.file, site.line, spec.slots.size(),

@@ -31,6 +31,7 @@ using Overseer = std::function<std::optional<Error>(const SleepingWait&)>;
 
 struct Peers {
   Rank rank;
+  std::string scope;             // "communicator 2 of world ranks 1 2 3"; empty where ranks are world ranks
   std::vector<std::byte*> mem;   // block of each member's `.mem`
   std::byte* control = nullptr;  // own block in the own `.ctl`
   std::shared_ptr<const BlockMap> map;

@@ -63,23 +63,48 @@ bool was_removed(const ipc::shared_memory_object& object) {
 }  // namespace
 
 Result<AddressWindow> AddressWindow::reserve(std::size_t count, Bytes size) {
-  const std::uint64_t stride = round_up(size.value(), kPageGranule) + kPageGranule;  // the gap is never mapped
-  const std::uint64_t length = stride * count + kPageGranule;
-  void* place = mmap(nullptr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const std::uint64_t stride = round_up(size.value(), kPageGranule) + kPageGranule;
+  const std::uint64_t length = stride * count;
+  void* place = mmap(nullptr, length + kPageGranule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) {
     return from_errno(
         fmt::format("reserving {} x {:.0f} MiB of addresses: raise `ulimit -v`, or lower SHMOE_HEAP and "
                     "SHMOE_BUFFSIZE",
                     count, mib(stride)));
   }
-  return AddressWindow(static_cast<std::byte*>(place), length, stride);
+  // The kernel aligns to pages only: what is before the first aligned address, and what is left behind, goes back.
+  auto* raw = static_cast<std::byte*>(place);
+  const std::uint64_t before =
+      round_up(reinterpret_cast<std::uintptr_t>(raw), kPageGranule) - reinterpret_cast<std::uintptr_t>(raw);
+  if (before > 0) munmap(raw, before);
+  munmap(raw + before + length, kPageGranule - before);
+  return AddressWindow(raw + before, size.value(), count);
 }
 
+AddressWindow::AddressWindow(std::byte* base, std::size_t size, std::size_t count)
+    : base_(base),
+      size_(round_up(size, static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)))),
+      stride_(round_up(size, kPageGranule) + kPageGranule),
+      claimed_(count) {}
+
 AddressWindow::AddressWindow(AddressWindow&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)), length_(other.length_), stride_(other.stride_) {}
+    : base_(std::exchange(other.base_, nullptr)),
+      size_(other.size_),
+      stride_(other.stride_),
+      claimed_(std::move(other.claimed_)) {}
+
+std::byte* AddressWindow::claim(std::size_t index) {
+  SHMOE_EXPECTS(!claimed_.at(index), "place {} of an address window is taken", index);
+  claimed_[index] = true;
+  return at(index);
+}
 
 AddressWindow::~AddressWindow() {
-  if (base_ != nullptr) munmap(base_, length_);
+  if (base_ == nullptr) return;
+  for (std::size_t i = 0; i < claimed_.size(); ++i) {
+    const std::size_t kept = claimed_[i] ? size_ : 0;
+    munmap(at(i) + kept, stride_ - kept);
+  }
 }
 
 struct Segment::State {
@@ -194,7 +219,8 @@ bool remove_if_dead(const std::filesystem::path& path, bool dry_run) {
   if (fd < 0) return false;
   struct stat info {};
   // Not even tried while it is being created: the owner would find its own object locked.
-  const bool created = fstat(fd, &info) == 0 && (info.st_size > 0 || std::time(nullptr) - info.st_mtime > kCreationTime);
+  const bool created =
+      fstat(fd, &info) == 0 && (info.st_size > 0 || std::time(nullptr) - info.st_mtime > kCreationTime);
   bool dead = created && flock(fd, LOCK_EX | LOCK_NB) == 0;
   // Without a name of its own any more, the path may by now name the object of somebody alive.
   dead = dead && fstat(fd, &info) == 0 && info.st_nlink > 0;

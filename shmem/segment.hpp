@@ -15,22 +15,27 @@ namespace shmoe::shmem {
 
 inline constexpr std::string_view kSegmentPrefix = "shmoe.";
 
-/// A reserved run of addresses, `count` strides of 2-MiB multiples, each followed by a guard gap.
+/// A reserved run of addresses: `count` places, 2-MiB aligned, each followed by a guard gap that is never mapped.
 class AddressWindow {
  public:
   /// Errors:  system where the address space is limited (ulimit -v).
   static Result<AddressWindow> reserve(std::size_t count, Bytes size);
   AddressWindow(AddressWindow&& other) noexcept;
   AddressWindow& operator=(AddressWindow&&) = delete;
+  /// Gives back the gaps, and the places nobody claimed: whoever claimed one unmaps it, and the address may be somebody
+  /// else's by then.
   ~AddressWindow();
+
   [[nodiscard]] std::byte* at(std::size_t index) const { return base_ + index * stride_; }
+  /// For one segment to be mapped at.
+  [[nodiscard]] std::byte* claim(std::size_t index);
 
  private:
-  AddressWindow(std::byte* base, std::size_t length, std::size_t stride)
-      : base_(base), length_(length), stride_(stride) {}
+  AddressWindow(std::byte* base, std::size_t size, std::size_t count);
   std::byte* base_;
-  std::size_t length_;
-  std::size_t stride_;
+  std::size_t size_;    // of a place, whole pages
+  std::size_t stride_;  // a place and its gap
+  std::vector<bool> claimed_;
 };
 
 class Segment {

@@ -209,7 +209,8 @@ bool Waiter::sleep_once(const WaitSpec& spec, Progress& progress, Arrival& arriv
 Result<Arrival> Waiter::sleep(const WaitSpec& spec, Progress& progress, const Activity& activity, SourceSite site) {
   const Time start = clock_now();
   std::optional<Time> deadline = spec.deadline;
-  if (!deadline && peers_->wait_limit && *peers_->wait_limit < Time::max() - start) deadline = start + *peers_->wait_limit;
+  if (!deadline && peers_->wait_limit && *peers_->wait_limit < Time::max() - start)
+    deadline = start + *peers_->wait_limit;
   Time next_tick = start + kTick;
   Arrival arrival;
   while (true) {
@@ -272,10 +273,11 @@ std::string describe(const SleepingWait& wait, const Peers& peers) {
   const char* sign = wait.spec.compare == Compare::equal ? "==" : wait.spec.compare == Compare::at_least ? ">=" : "!=";
   std::string slots = peers.slots->describe(wait.slot);
   if (wait.spec.slots.size() > 1) slots += fmt::format(" ({} slots in this wait)", wait.spec.slots.size());
+  const std::string scope = peers.scope.empty() ? "" : fmt::format(" ({})", peers.scope);
   return fmt::format(
-      "rank {} core {} in {} round {} waited {:.1f} s at {}:{} for {} in rank {}'s memory to be {} {:#x}, "
+      "rank {}{} core {} in {} round {} waited {:.1f} s at {}:{} for {} in rank {}'s memory to be {} {:#x}, "
       "sees {:#x}",
-      peers.rank, wait.core, wait.op.empty() ? "no operator" : wait.op, wait.round,
+      peers.rank, scope, wait.core, wait.op.empty() ? "no operator" : wait.op, wait.round,
       std::chrono::duration<double>(wait.waited).count(), wait.site.file, wait.site.line, slots, wait.spec.where, sign,
       wait.spec.value, wait.seen);
 }

@@ -19,6 +19,7 @@ constexpr const char* kDescription =
 struct InfoOptions {
   bool layout = false;
   bool json = false;
+  bool settings_markdown = false;
   std::int32_t ranks = 8;
   std::optional<std::int32_t> cores;
   std::optional<std::string> profile;
@@ -69,6 +70,10 @@ Result<shmem::BlockMap> map_of(const InfoOptions& options) {
 }
 
 int info(const InfoOptions& options) {
+  if (options.settings_markdown) {
+    fmt::print("{}", runtime::settings_markdown());
+    return 0;
+  }
   const auto launch = bootstrap::detect_launch(bootstrap::process_environment());
   if (!launch) return failed("shmoe info", launch.error());
   const auto map = map_of(options);
@@ -101,6 +106,7 @@ void add_info(CLI::App& app, Invocation& invocation) {
   for (const Profile& profile : kProfiles) profiles.emplace_back(name_of(profile.id));
   command->add_flag("--layout", options->layout, "the memory map of a communicator's block");
   command->add_flag("--json", options->json, "as one JSON object");
+  command->add_flag("--settings-markdown", options->settings_markdown, "the table of settings in the README");
   command->add_option("--ranks", options->ranks, "ranks of the map, default 8")
       ->check(CLI::Range(1, 4096))
       ->type_name("R");

@@ -49,6 +49,14 @@ for size in 1 2 3 7 16; do
   all_rounds "$size ranks, 200 rounds" "n$size" "$size" 200
 done
 
+# T103: many ranks on one CPU must come round all the same.
+all_cpus=$(taskset -cp $$ | sed 's/.*: //')
+taskset -cp "${all_cpus%%[,-]*}" $$ >/dev/null # children inherit it
+start crowd 16 0 15 barriers 1000
+finish
+taskset -cp "$all_cpus" $$ >/dev/null
+all_rounds '16 ranks on one CPU, 1000 rounds' crowd 16 1000
+
 SHMOE_CORES=3 SHMOE_WEAK=7 start cores 3 0 2 barriers 30
 finish
 all_rounds '3 ranks of 3 cores with late puts' cores 3 30

@@ -6,8 +6,8 @@
 
 #include <doctest/doctest.h>
 
-#include "fabric_harness.hpp"
-#include "shm_names.hpp"
+#include "tests/shmem/fabric_harness.hpp"
+#include "tests/shmem/shm_names.hpp"
 
 using namespace shmoe;
 using namespace shmoe::shmem;
@@ -139,7 +139,8 @@ TEST_CASE("context: reads and writes give the same in place and through scratch"
         {
           const auto view = context.write(Rank{dst}, area, std::span{scratch});
           REQUIRE(view.data().size() == 5);
-          for (std::size_t i = 0; i < 5; ++i) view.data()[i] = static_cast<std::uint32_t>(100 * dst + 7 * static_cast<int>(i));
+          for (std::size_t i = 0; i < 5; ++i)
+            view.data()[i] = static_cast<std::uint32_t>(100 * dst + 7 * static_cast<int>(i));
         }
         context.quiet();
         std::vector<std::uint32_t> other(5);
@@ -176,8 +177,7 @@ TEST_CASE("context: slices of all cores tile the items") {
   Job job(Body::threads, {});
   std::int64_t next = 0;
   for (std::int32_t core = 0; core < 5; ++core) {
-    const Context context(job.at(0), *job.plan().slots,
-                          {.rank = Rank{0}, .ranks = 2, .core = Core{core}, .cores = 5});
+    const Context context(job.at(0), *job.plan().slots, {.rank = Rank{0}, .ranks = 2, .core = Core{core}, .cores = 5});
     CHECK(context.slice(13).first == next);
     next = context.slice(13).last;
   }

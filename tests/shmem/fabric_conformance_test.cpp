@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "fabric_scenarios.hpp"
+#include "tests/shmem/fabric_scenarios.hpp"
 
 using namespace shmoe;
 using namespace shmoe::shmem;
@@ -15,8 +15,9 @@ void run_all(Body body) {
   for (const NamedScenario& scenario : kScenarios) {
     if (is_weak(body) && !scenario.moves_data) continue;
     INFO(name_of(body) << ": " << scenario.name << ", seed " << seed);
-    Job job(body, {.ranks = scenario.ranks, .cores = scenario.cores, .oversubscribed = scenario.oversubscribed,
-                   .seed = seed});
+    Job job(
+        body,
+        {.ranks = scenario.ranks, .cores = scenario.cores, .oversubscribed = scenario.oversubscribed, .seed = seed});
     const std::string failures = job.run(scenario.run);
     CHECK_MESSAGE(failures.empty(), failures);
   }

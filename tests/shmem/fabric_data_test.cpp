@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "fabric_harness.hpp"
+#include "tests/shmem/fabric_harness.hpp"
 
 using namespace shmoe;
 using namespace shmoe::shmem;
@@ -205,13 +205,16 @@ TEST_CASE("contract: a range outside the block is refused where it is used, also
       CAPTURE(at);
       CHECK(has(violation([&] { fabric.put(Rank{1}, Offset{at}, data, kSite); }), "here.cpp:7"));
       CHECK(has(violation([&] { fabric.get(Rank{1}, Offset{at}, data, kSite); }), "here.cpp:7"));
-      CHECK(has(violation([&] { fabric.put_signal(Rank{1}, Offset{at}, data, job.hand(0).word(0), SignalOp::set, 1,
-                                                  kSite); }), "here.cpp:7"));
+      CHECK(has(violation([&] {
+                  fabric.put_signal(Rank{1}, Offset{at}, data, job.hand(0).word(0), SignalOp::set, 1, kSite);
+                }),
+                "here.cpp:7"));
     }
     for (const std::uint64_t size : {end + 1, kMax, kMax - 4096}) {
       CHECK(has(violation([&] { (void)fabric.open_read(Rank{1}, Offset{4096}, Bytes{size}, kSite); }), "here.cpp:7"));
       CHECK(has(violation([&] { (void)fabric.open_write(Rank{1}, Offset{4096}, Bytes{size}, kSite); }), "here.cpp:7"));
-      CHECK(has(violation([&] { fabric.touch(Access::write, Rank{0}, Offset{4096}, Bytes{size}, kSite); }), "here.cpp:7"));
+      CHECK(has(violation([&] { fabric.touch(Access::write, Rank{0}, Offset{4096}, Bytes{size}, kSite); }),
+                "here.cpp:7"));
     }
     fabric.quiet(kSite);
     CHECK(job.hand(1).get<std::uint64_t>(1, job.plan().slots->offset_of(job.hand(0).word(0))) == 0);
@@ -251,7 +254,8 @@ TEST_CASE("contract: a slot that was never declared, an empty wait, too little r
     std::array<std::uint64_t, 1> room{};
     const WaitSpec none{.where = Rank{0}, .slots = {}};
     const WaitSpec undeclared{.where = Rank{0}, .slots = slots, .value = 1};
-    const WaitSpec small{.where = Rank{0}, .slots = {slots.data(), 1}, .value = 1, .observed = std::span(room).first(0)};
+    const WaitSpec small{
+        .where = Rank{0}, .slots = {slots.data(), 1}, .value = 1, .observed = std::span(room).first(0)};
     const std::array declared{slots[0], job.hand(0).word(1, 1)};
     const WaitSpec wrong{.where = Rank{0}, .slots = declared, .value = 1, .observed = room};
     CHECK(has(violation([&] { (void)fabric.wait(none, kSite); }), "here.cpp:7 names no slot"));

@@ -14,11 +14,11 @@
 #include <thread>
 #include <vector>
 
-#include "shm_names.hpp"
 #include "shmem/mapped_fabric.hpp"
 #include "shmem/segment.hpp"
 #include "shmem/thread_memory.hpp"
 #include "shmem/weak_fabric.hpp"
+#include "tests/shmem/shm_names.hpp"
 
 namespace shmoe::shmem::test {
 
@@ -98,8 +98,8 @@ struct Plan {
     auto plan = std::make_shared<SlotPlan>(SlotPlan::of_block(*map));
     const auto ranks = static_cast<std::uint32_t>(options.ranks);
     word = plan->declare({.name = "word", .base = Offset{0}, .sources = ranks, .events = 4});
-    counter = plan->declare({.name = "counter", .base = Offset{32 * kKiB}, .events = 4, .writers = Writers::any_rank,
-                             .op = SignalOp::add});
+    counter = plan->declare(
+        {.name = "counter", .base = Offset{32 * kKiB}, .events = 4, .writers = Writers::any_rank, .op = SignalOp::add});
     many = plan->declare({.name = "many", .base = Offset{48 * kKiB}, .events = 200, .writers = Writers::any_rank});
     control = {.cores = options.cores, .ledger_entries = plan->ledger_size()};
     slots = std::move(plan);
@@ -148,7 +148,8 @@ class Seat {
     auto window = AddressWindow::reserve(peers_.mem.size(), plan_->map->size);
     require(window.has_value(), "no addresses");
     window_.emplace(std::move(window).value());
-    mine_ = keep(Segment::create(name_of(names, peers_.rank, "mem"), plan_->map->size, window_->at(peers_.rank.index())));
+    mine_ = keep(
+        Segment::create(name_of(names, peers_.rank, "mem"), plan_->map->size, window_->claim(peers_.rank.index())));
     control_ = keep(Segment::create(name_of(names, peers_.rank, "ctl"), plan_->control.size()));
     peers_.mem[peers_.rank.index()] = segments_[mine_].data();
     peers_.control = segments_[control_].data();
@@ -159,7 +160,7 @@ class Seat {
       std::optional<Result<Segment>> found;
       const bool there = comes_true([&] {
         found.emplace(Segment::attach(name_of(names, peer, "mem"), plan_->map->size, Segment::Mode::read_write,
-                                      window_->at(peer.index())));
+                                      window_->claim(peer.index())));
         return found->has_value();
       });
       require(there, "rank {} cannot attach {}: {}", peers_.rank, peer, there ? "" : to_string(found->error()));

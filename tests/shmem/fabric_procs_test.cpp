@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "fabric_scenarios.hpp"
+#include "tests/shmem/fabric_scenarios.hpp"
 
 using namespace shmoe;
 using namespace shmoe::shmem;
@@ -45,8 +45,8 @@ void run_all(Body body) {
     if (is_weak(body) && !scenario.moves_data) continue;
     INFO(name_of(body) << ": " << scenario.name << ", seed " << seed);
     const ShmNames names;
-    const Plan plan({.ranks = scenario.ranks, .cores = scenario.cores, .oversubscribed = scenario.oversubscribed,
-                     .seed = seed});
+    const Plan plan(
+        {.ranks = scenario.ranks, .cores = scenario.cores, .oversubscribed = scenario.oversubscribed, .seed = seed});
     std::vector<::pid_t> children;
     for (std::int32_t rank = 0; rank < scenario.ranks; ++rank) {
       children.push_back(start_child([&] { return be_rank(body, plan, Rank{rank}, names, scenario.run); }));

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "fabric_harness.hpp"
+#include "tests/shmem/fabric_harness.hpp"
 
 using namespace shmoe;
 using namespace shmoe::shmem;
@@ -78,7 +78,10 @@ TEST_CASE("record: an ended wait of any kind leaves the epoch even and no sleepe
     for (std::uint32_t i = 0; i < 200; ++i) slots.push_back(job.hand(0).many(i));
     std::uint64_t epoch = 0;
     for (const Match match : {Match::all, Match::any, Match::sum}) {
-      const WaitSpec spec{.where = Rank{1}, .slots = slots, .match = match, .value = 1,
+      const WaitSpec spec{.where = Rank{1},
+                          .slots = slots,
+                          .match = match,
+                          .value = 1,
                           .deadline = job.at(0).now() + std::chrono::milliseconds(3)};
       CHECK(!job.at(0).wait(spec, SourceSite::here()).has_value());
       epoch += 2;
@@ -179,7 +182,9 @@ TEST_CASE("control map: records and entries tile the block without touching") {
   for (const std::int32_t cores : {1, 2, 48}) {
     const ControlMap map{.cores = cores, .ledger_entries = 1000};
     std::byte* block = nullptr;
-    const auto at = [&](const void* place) { return static_cast<std::uint64_t>(static_cast<const std::byte*>(place) - block); };
+    const auto at = [&](const void* place) {
+      return static_cast<std::uint64_t>(static_cast<const std::byte*>(place) - block);
+    };
     std::vector<std::byte> memory(map.size().value() + 128);
     block = memory.data() + (128 - reinterpret_cast<std::uintptr_t>(memory.data()) % 128) % 128;
     for (std::int32_t core = 0; core <= cores; ++core) {

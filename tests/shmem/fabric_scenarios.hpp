@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "fabric_harness.hpp"
+#include "tests/shmem/fabric_harness.hpp"
 
 namespace shmoe::shmem::test {
 
@@ -162,10 +162,10 @@ inline void any_of_many(const Hand& hand) {
       std::vector<Slot> slots;
       for (std::uint32_t i = 0; i < n; ++i) slots.push_back(hand.many(i));
       std::vector<std::uint64_t> observed(n);
-      const Arrival arrival = hand.wait({.where = Rank{1}, .slots = slots, .match = Match::any, .value = round,
-                                         .observed = observed});
-      require(arrival.index == hit && arrival.value == round && observed[hit] == round, "of {} slots {} came, not {}", n,
-              arrival.index, hit);
+      const Arrival arrival =
+          hand.wait({.where = Rank{1}, .slots = slots, .match = Match::any, .value = round, .observed = observed});
+      require(arrival.index == hit && arrival.value == round && observed[hit] == round, "of {} slots {} came, not {}",
+              n, arrival.index, hit);
       hand.set(0, hand.word(1), round);
     }
   }
@@ -187,8 +187,12 @@ inline void sum_and_all_sleep(const Hand& hand) {
       continue;
     }
     const bool sum = round % 2 == 0;
-    const Arrival arrival = hand.wait({.where = Rank{1}, .slots = slots, .match = sum ? Match::sum : Match::all,
-                                       .compare = Compare::equal, .value = sum ? 4 * round : round, .upper = 4 * round,
+    const Arrival arrival = hand.wait({.where = Rank{1},
+                                       .slots = slots,
+                                       .match = sum ? Match::sum : Match::all,
+                                       .compare = Compare::equal,
+                                       .value = sum ? 4 * round : round,
+                                       .upper = 4 * round,
                                        .observed = observed});
     require(arrival.value == (sum ? 4 * round : round), "round {} ends with {}", round, arrival.value);
     for (const std::uint64_t seen : observed) require(seen == round, "round {} observed {}", round, seen);

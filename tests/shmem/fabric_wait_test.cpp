@@ -7,7 +7,7 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
-#include "fabric_harness.hpp"
+#include "tests/shmem/fabric_harness.hpp"
 
 using namespace shmoe;
 using namespace shmoe::shmem;

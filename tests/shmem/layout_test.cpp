@@ -17,7 +17,11 @@ constexpr std::array<std::int32_t, 24> kRanks{1,  2,  3,  5,  6,  7,   8,   12, 
 constexpr std::array<std::int32_t, 9> kSlots{1, 2, 3, 6, 7, 24, 39, 47, 48};
 
 BlockShape shape_of(std::int32_t ranks, std::int32_t slots, std::int32_t experts = 1024) {
-  return {.ranks = ranks, .cores = slots, .slots = slots, .experts = experts, .ipc_data = Bytes{3 * kMiB},
+  return {.ranks = ranks,
+          .cores = slots,
+          .slots = slots,
+          .experts = experts,
+          .ipc_data = Bytes{3 * kMiB},
           .heap = Bytes{5 * kMiB + 1}};
 }
 

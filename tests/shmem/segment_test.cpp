@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include "shm_names.hpp"
 #include "shmem/layout.hpp"
+#include "tests/shmem/shm_names.hpp"
 
 using namespace shmoe;
 using namespace shmoe::shmem;
@@ -298,7 +298,7 @@ TEST_CASE("address window: segments lie where they were placed, and the gap afte
   REQUIRE(window.has_value());
   std::vector<Segment> placed;
   for (std::size_t i = 0; i < 2; ++i) {
-    placed.push_back(made(names.of(std::to_string(i)), Bytes{kPageGranule}, window->at(i)));
+    placed.push_back(made(names.of(std::to_string(i)), Bytes{kPageGranule}, window->claim(i)));
     CHECK(placed[i].data() == window->at(i));
     placed[i].data()[kPageGranule - 1] = std::byte{3};
   }

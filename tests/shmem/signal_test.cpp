@@ -37,7 +37,8 @@ TEST_CASE("slots: dense numbers follow the memory, 32 bytes apart, inside their 
         for (std::int32_t source = 0; source < ranks; ++source) {
           for (std::int32_t event = 0; event < slots; ++event, ++next) {
             const Slot slot = plan.flag().at(buffer, Rank{source}, static_cast<std::uint32_t>(event));
-            wrong += slot != Slot{next} || plan.offset_of(slot) != map.flags.at + Bytes{32 * std::uint64_t{next - first}};
+            wrong +=
+                slot != Slot{next} || plan.offset_of(slot) != map.flags.at + Bytes{32 * std::uint64_t{next - first}};
           }
         }
       }
@@ -105,7 +106,8 @@ TEST_CASE("slots: who may write follows the family") {
     for (std::int32_t writer = 0; writer < 3; ++writer) {
       for (std::int32_t source = 0; source < 3; ++source) {
         for (std::uint64_t buffer = 0; buffer < 2; ++buffer) {
-          CHECK(plan.may_write(plan.barrier().at(buffer, Rank{source}), Rank{owner}, Rank{writer}) == (source == writer));
+          CHECK(plan.may_write(plan.barrier().at(buffer, Rank{source}), Rank{owner}, Rank{writer}) ==
+                (source == writer));
           const Slot flag = plan.flag().at(buffer, Rank{source}, 1);
           CHECK(plan.may_write(flag, Rank{owner}, Rank{writer}) == (source == writer));
           CHECK(plan.writer_of(flag, Rank{owner}) == Rank{source});
@@ -123,9 +125,13 @@ TEST_CASE("ledger: each (destination, slot) a rank may write has an entry of its
   for (const std::int32_t ranks : {1, 2, 3, 8, 33}) {
     for (const std::int32_t slots : {1, 2, 7}) {
       SlotPlan plan = plan_of(ranks, slots);
-      plan.declare({.name = "counter", .base = Offset{0}, .events = 5, .writers = Writers::any_rank, .op = SignalOp::add});
+      plan.declare(
+          {.name = "counter", .base = Offset{0}, .events = 5, .writers = Writers::any_rank, .op = SignalOp::add});
       plan.declare({.name = "own", .base = Offset{4096}, .buffers = 2, .events = 3, .writers = Writers::own_cores});
-      plan.declare({.name = "word", .base = Offset{8192}, .buffers = 3, .sources = static_cast<std::uint32_t>(ranks),
+      plan.declare({.name = "word",
+                    .base = Offset{8192},
+                    .buffers = 3,
+                    .sources = static_cast<std::uint32_t>(ranks),
                     .events = 2});
       for (std::int32_t writer = 0; writer < ranks; ++writer) {
         std::set<std::uint32_t> entries;
@@ -160,9 +166,9 @@ TEST_CASE("words: the published word packs magic and value, and the magic wraps 
 TEST_CASE("words: the safe word keeps 56 bits of sequence in order, and every error code") {
   for (int code = 0; code <= static_cast<int>(Errc::broken_contract); ++code) {
     const auto error = static_cast<Errc>(code);
-    for (const std::uint64_t sequence : {std::uint64_t{0}, std::uint64_t{1}, (std::uint64_t{1} << 31) - 3,
-                                         (std::uint64_t{1} << 32) - 3, (std::uint64_t{1} << 32) + 3,
-                                         (std::uint64_t{1} << 56) - 1}) {
+    for (const std::uint64_t sequence :
+         {std::uint64_t{0}, std::uint64_t{1}, (std::uint64_t{1} << 31) - 3, (std::uint64_t{1} << 32) - 3,
+          (std::uint64_t{1} << 32) + 3, (std::uint64_t{1} << 56) - 1}) {
       const std::uint64_t word = safe_word(sequence, error);
       CHECK(error_in(word) == error);
       CHECK((word >> 8) == sequence);

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "fabric_harness.hpp"
+#include "tests/shmem/fabric_harness.hpp"
 
 using namespace shmoe;
 using namespace shmoe::shmem;
@@ -114,7 +114,8 @@ TEST_CASE("weak: a put to the own rank is seen at once") {
   }
 }
 
-TEST_CASE("weak: what is held arrives by a wait, a look that comes late, the end of an operator, or the end of the core") {
+TEST_CASE(
+    "weak: what is held arrives by a wait, a look that comes late, the end of an operator, or the end of the core") {
   for (const Body body : kWeak) {
     INFO(name_of(body));
     Job job(body, {});

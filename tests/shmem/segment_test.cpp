@@ -294,7 +294,7 @@ TEST_CASE("address window: strides are distinct and far enough apart") {
 
 TEST_CASE("address window: segments lie where they were placed, and the gap after each faults") {
   const ShmNames names;
-  const auto window = AddressWindow::reserve(2, Bytes{kPageGranule});
+  auto window = AddressWindow::reserve(2, Bytes{kPageGranule});
   REQUIRE(window.has_value());
   std::vector<Segment> placed;
   for (std::size_t i = 0; i < 2; ++i) {

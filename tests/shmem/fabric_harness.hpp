@@ -158,9 +158,9 @@ class Seat {
     for (Rank peer{0}; peer.value() < peers_.size(); ++peer) {
       if (peer == peers_.rank) continue;
       std::optional<Result<Segment>> found;
+      std::byte* place = window_->claim(peer.index());
       const bool there = comes_true([&] {
-        found.emplace(Segment::attach(name_of(names, peer, "mem"), plan_->map->size, Segment::Mode::read_write,
-                                      window_->claim(peer.index())));
+        found.emplace(Segment::attach(name_of(names, peer, "mem"), plan_->map->size, Segment::Mode::read_write, place));
         return found->has_value();
       });
       require(there, "rank {} cannot attach {}: {}", peers_.rank, peer, there ? "" : to_string(found->error()));

@@ -1,33 +1,44 @@
 #include "runtime/machine.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <string>
 
 #include <sched.h>
 
 namespace shmoe::runtime {
-namespace {
 
-/// Quota of the cgroup in whole CPUs, rounded up; 0 where there is none.
-std::int32_t cgroup_cpus() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
-  const double cpus = std::strtod(quota.c_str(), nullptr) / period;
-  return cpus > 0 ? static_cast<std::int32_t>(cpus + 0.999) : 0;
-}
-
-}  // namespace
-
-std::int32_t usable_cpus() {
+std::int32_t cpus_by_affinity() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  std::int32_t cpus = 1;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) cpus = std::max(1, CPU_COUNT(&set));
-  const std::int32_t quota = cgroup_cpus();
-  return quota > 0 ? std::min(cpus, quota) : cpus;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+std::optional<double> cpus_by_quota() {
+  std::string group;
+  std::ifstream groups{"/proc/self/cgroup"};
+  for (std::string line; std::getline(groups, line);) {
+    if (line.starts_with("0::")) group = line.substr(3);
+  }
+  std::optional<double> tightest;
+  for (;; group.resize(group.rfind('/'))) {
+    if (group == "/") group.clear();
+    std::ifstream in{"/sys/fs/cgroup" + group + "/cpu.max"};
+    std::string quota;
+    double period = 0;
+    if (in >> quota >> period && quota != "max" && period > 0) {
+      const double cpus = std::strtod(quota.c_str(), nullptr) / period;
+      if (!tightest || cpus < *tightest) tightest = cpus;
+    }
+    if (group.find('/') == std::string::npos) return tightest;
+  }
+}
+
+std::int32_t usable_cpus() {
+  const std::int32_t cpus = cpus_by_affinity();
+  const std::optional<double> quota = cpus_by_quota();
+  return quota ? std::clamp(static_cast<std::int32_t>(std::ceil(*quota)), 1, cpus) : cpus;
 }
 
 }  // namespace shmoe::runtime

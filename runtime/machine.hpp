@@ -1,11 +1,18 @@
 #pragma once
-// What this process may use of the machine.
+// How many CPUs this process may use.
 
 #include <cstdint>
+#include <optional>
 
 namespace shmoe::runtime {
 
-/// CPUs that affinity and the cgroup's quota allow; at least 1.
+/// At least 1.
+std::int32_t cpus_by_affinity();
+
+/// The tightest quota on the way from our cgroup to the root; nothing where there is none.
+std::optional<double> cpus_by_quota();
+
+/// CPUs that affinity and quota allow, a part of a CPU counted as one; at least 1.
 std::int32_t usable_cpus();
 
 }  // namespace shmoe::runtime

@@ -4,10 +4,11 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+#include "runtime/machine.hpp"
 
 namespace shmoe::apps {
 namespace {
@@ -28,33 +29,6 @@ std::int64_t number_in(const char* path, std::string_view name) {
   return std::strtoll(value_in(path, name).c_str(), nullptr, 10);
 }
 
-std::int32_t cpus_by_affinity() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
-}
-
-/// The tightest quota on the way from our cgroup to the root.
-std::optional<double> cpus_by_quota() {
-  std::string group;
-  std::ifstream groups{"/proc/self/cgroup"};
-  for (std::string line; std::getline(groups, line);) {
-    if (line.starts_with("0::")) group = line.substr(3);
-  }
-  std::optional<double> tightest;
-  for (;; group.resize(group.rfind('/'))) {
-    if (group == "/") group.clear();
-    std::ifstream in{"/sys/fs/cgroup" + group + "/cpu.max"};
-    std::string quota;
-    double period = 0;
-    if (in >> quota >> period && quota != "max" && period > 0) {
-      const double cpus = std::strtod(quota.c_str(), nullptr) / period;
-      if (!tightest || cpus < *tightest) tightest = cpus;
-    }
-    if (group.find('/') == std::string::npos) return tightest;
-  }
-}
-
 /// The choice in brackets of "always [never] advise".
 std::string chosen_in(const char* path) {
   std::ifstream in{path};
@@ -73,8 +47,8 @@ Machine look_at_machine() {
   if (::uname(&name) == 0) machine.kernel = fmt::format("{} {} {}", name.sysname, name.release, name.machine);
   machine.cpu_model = value_in("/proc/cpuinfo", "model name");
   machine.cpus_online = static_cast<std::int32_t>(::sysconf(_SC_NPROCESSORS_ONLN));
-  machine.cpus_allowed = cpus_by_affinity();
-  machine.cpus_by_quota = cpus_by_quota();
+  machine.cpus_allowed = runtime::cpus_by_affinity();
+  machine.cpus_by_quota = runtime::cpus_by_quota();
   machine.memory = Bytes{number_in("/proc/meminfo", "MemTotal") * 1024};
   struct statvfs shm {};
   if (::statvfs("/dev/shm", &shm) == 0) {

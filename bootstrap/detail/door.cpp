@@ -27,8 +27,8 @@ void shut(Guest& guest) {
 Blob failure_frame(const Error& error) {
   const Blob payload = encode(error);
   const auto header = encode(Header{static_cast<std::uint32_t>(payload.size()), Kind::failure, 0, 0});
-  Blob frame(header.begin(), header.end());
-  frame.insert(frame.end(), payload.begin(), payload.end());
+  Blob frame(header.size() + payload.size());
+  std::copy(payload.begin(), payload.end(), std::copy(header.begin(), header.end(), frame.begin()));
   return frame;
 }
 

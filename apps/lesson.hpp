@@ -46,9 +46,21 @@ inline int exit_code(Errc code) {
   return code == Errc::deadlock ? kExitDeadlock : 1;
 }
 
+inline std::string usage(std::string_view program, const Plan& plan) {
+  std::string options;
+  for (const std::string_view option : plan.options) options += fmt::format(" [{}]", option);
+  std::string text = fmt::format("usage: shmoe run --no-prefix -n {} -- {}{}\n", plan.ranks, program, options);
+  text += fmt::format("       mpirun --oversubscribe -np {} {}{}\n", plan.ranks, program, options);
+  text += fmt::format("ranks: {}{}\n", plan.ranks, plan.more_ranks ? " or more" : "");
+  text += fmt::format("apps/{}/README.md tells what the program shows and what each option does\n", program);
+  return text;
+}
+
 inline Result<std::unique_ptr<runtime::World>> start(const Plan& plan, const Options& options, const Adjust& adjust) {
   for (const std::string_view option : options.given()) {
-    if (std::ranges::count(plan.options, option) == 0) return invalid(fmt::format("{} is no option here", option));
+    if (std::ranges::count(plan.options, option) == 0) {
+      return invalid(fmt::format("{} is no option here; see --help", option));
+    }
   }
   Result<runtime::Config> config = runtime::Config::load();
   if (!config) return std::move(config).error();
@@ -68,8 +80,8 @@ inline Result<void> run_in(runtime::World& world, const Options& options, const 
 
 }  // namespace detail
 
-/// Starts the job, runs `body` on every rank, ends the job, and returns the exit code: 0; 1 after an error; 85 after a
-/// broken contract; 86 after a proven deadlock. `adjust` changes settings before the start.
+/// Starts the job, runs `body` on every rank, ends the job, and returns the exit code: 0, also after --help; 1 after an
+/// error; 85 after a broken contract; 86 is reserved. `adjust` changes settings before the start.
 inline int run(int argc, char** argv, const Plan& plan, const Body& body, const Adjust& adjust = {}) {
   const std::span<char*> words(argv, static_cast<std::size_t>(argc));
   std::string_view name = words.front();
@@ -82,13 +94,17 @@ inline int run(int argc, char** argv, const Plan& plan, const Body& body, const 
   };
   try {
     const Options options({words.begin() + 1, words.end()});
+    if (options.has("--help") || options.has("-h")) {
+      fmt::print("{}", detail::usage(who, plan));
+      return 0;
+    }
     Result<std::unique_ptr<runtime::World>> world = detail::start(plan, options, adjust);
     if (!world) return fail(to_string(world.error()), 1);
     const std::int32_t ranks = (*world)->ranks();
     if (ranks < plan.ranks || (ranks > plan.ranks && !plan.more_ranks)) {
       if ((*world)->rank() == Rank{0}) {  // one line is enough
-        fail(fmt::format("this lesson runs on {} ranks{}, not on {}", plan.ranks, plan.more_ranks ? " or more" : "",
-                         ranks),
+        fail(fmt::format("this lesson runs on {} ranks{}, not on {}; start it with: shmoe run -n {} -- {}", plan.ranks,
+                         plan.more_ranks ? " or more" : "", ranks, plan.ranks, words.front()),
              1);
       }
       // A launcher may end the others as soon as one has left: not before the line is written.

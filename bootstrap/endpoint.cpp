@@ -54,7 +54,8 @@ Result<Endpoint> at_address(EndpointKind kind, const Address& address, std::stri
                  {},
                  0};
   }
-  const Secret secret = launch.secret ? hashed_secret(*launch.secret) : Secret{};
+  // The job is part of the secret: ranks of two jobs that were given one address turn each other away.
+  const Secret secret = hashed_secret(fmt::format("{}\n{}", launch.secret.value_or(""), launch.job_id));
   return Endpoint{kind, std::move(source), address, secret, {}};
 }
 

@@ -193,6 +193,20 @@ Result<Meeting> read_meeting(const fs::path& path) {
                0};
 }
 
+std::vector<std::string> remove_stale_meetings(const fs::path& folder, bool dry_run) {
+  std::vector<std::string> stale;
+  std::error_code failure;
+  for (fs::directory_iterator at(folder, failure), end; !failure && at != end; at.increment(failure)) {
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with("shmoe-") || name.find(".meeting") == std::string::npos) continue;
+    const auto meeting = read_meeting(at->path());
+    if (meeting || meeting.error().code != Errc::not_found) continue;
+    if (!dry_run) ::unlink(at->path().c_str());
+    stale.push_back(name);
+  }
+  return stale;
+}
+
 Result<MeetingFile> MeetingFile::publish(fs::path path, const Meeting& meeting) {
   const auto unique = random_secret();
   if (!unique) return unique.error();

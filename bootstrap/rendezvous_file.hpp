@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "bootstrap/launch.hpp"
 #include "bootstrap/secret.hpp"
@@ -39,6 +41,9 @@ struct Meeting {
 
 /// Errors:  not_found: no file, or one whose owner is gone; permission: not a file of this user alone; io: unreadable
 Result<Meeting> read_meeting(const std::filesystem::path& path);
+
+/// Removes what rank 0s that are gone have left in the folder, unless `dry_run`; returns the names.
+std::vector<std::string> remove_stale_meetings(const std::filesystem::path& folder, bool dry_run);
 
 /// The published file; removed by remove() or with this object.
 class MeetingFile {

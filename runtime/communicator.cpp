@@ -121,7 +121,7 @@ void Communicator::run_block(Launch& launch, std::int32_t block, std::int32_t ph
 }
 
 void Communicator::keep_in_step(std::int32_t blocks) {
-  if (profile_.barrier_buffer == BarrierBuffer::by_count) {
+  if (profile_.idle_cores_catch_up) {
     const auto first = local<std::uint64_t>(map().magic_of(Core{0}), 2);
     for (Core core{cores_in_step_}; core.value() < blocks; ++core) {
       std::ranges::copy(first, local<std::uint64_t>(map().magic_of(core), 2).begin());
@@ -134,6 +134,7 @@ Result<void> Communicator::launch(std::string_view op, std::int32_t blocks, cons
   SHMOE_EXPECTS(blocks >= 1 && blocks <= shmem::kMaxCores, "a launch of {} cores; 1 to {} are possible", blocks,
                 shmem::kMaxCores);
   if (std::optional<Error> dead = aborted()) return *std::move(dead);
+  const Grid::Claim grid = grid_->claim();
   keep_in_step(blocks);
   Launch state{.op = op,
                .blocks = blocks,
@@ -142,7 +143,7 @@ Result<void> Communicator::launch(std::string_view op, std::int32_t blocks, cons
                .sync_limit = peers_.wait_limit ? std::optional(2 * *peers_.wait_limit) : std::nullopt,
                .faults = std::vector<std::optional<Error>>(static_cast<std::size_t>(blocks))};
   std::vector<std::optional<Error>> failures(static_cast<std::size_t>(blocks));
-  grid_->run([&](Core core) {
+  grid.run([&](Core core) {
     for (std::int32_t block = core.value(); block < blocks; block += cores()) {
       run_block(state, block, core.value(), kernel, failures[static_cast<std::size_t>(block)]);
     }

@@ -60,7 +60,8 @@ class Communicator {
   }
 
   /// Runs the kernel on all cores and joins them.
-  /// Errors:  what the first failing core left with. After an exception that is no Interrupted the job is aborted.
+  /// Errors:  what the first failing core left with. After an exception that is no Interrupted the job is aborted. A
+  ///          launch while another one runs is a broken contract, and changes nothing.
   Result<void> launch(std::string_view op, const Kernel& kernel) { return launch(op, cores(), kernel); }
   /// `blocks` logical cores; more than the physical ones run in batches and must not SyncAll.
   Result<void> launch(std::string_view op, std::int32_t blocks, const Kernel& kernel);
@@ -82,8 +83,7 @@ class Communicator {
 
  private:
   [[nodiscard]] std::span<std::byte> local_bytes(Offset at, Bytes size) const;
-  /// A launch on fewer cores leaves the rounds of the others behind. In `safe` they catch up before they run again; in
-  /// the published protocol they stay behind, and the next full launch hangs.
+  /// A launch on fewer cores leaves the rounds of the others behind; see Profile::idle_cores_catch_up.
   void keep_in_step(std::int32_t blocks);
   void run_block(Launch& launch, std::int32_t block, std::int32_t physical_core, const Kernel& kernel,
                  std::optional<Error>& failure);

@@ -12,6 +12,7 @@
 
 #include "shmem/profile.hpp"
 #include "shmem/result.hpp"
+#include "shmem/signal.hpp"
 #include "shmem/types.hpp"
 
 namespace shmoe::runtime {
@@ -28,6 +29,11 @@ struct Config {
   std::uint64_t weak_seed = 0;              // not 0: puts land late, drawn from this seed
   bool strict = true;
   std::string log_level;
+
+  // Of the program, without a variable.
+  std::string comm_id;  // a.b.c.d:port where the ranks meet; empty: the environment says
+  /// Adds slot families of the caller's own to every communicator, the same on every rank. They lie in the user data.
+  std::function<void(shmem::SlotPlan&, const shmem::BlockMap&)> declare_slots;
 
   /// Looks settings up; the default looks in the process environment.
   using Lookup = std::function<std::optional<std::string>(std::string_view)>;

@@ -1,6 +1,8 @@
 #include "runtime/job.hpp"
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 
@@ -67,16 +69,40 @@ Result<void> check_header(const std::byte* control, const JobShape& shape, Rank 
   return {};
 }
 
+Result<void> commit_block(Mappings& own, const JobShape& shape, std::uint64_t block) {
+  const Offset memory = Offset{0} + shape.map.size * block;
+  const Bytes meta = shape.map.error_text.end() - Offset{0};
+  if (Result<void> pages = own.memory.front().commit(memory, meta); !pages) return pages;
+  const Offset control = Offset{shmem::kControlHeaderBytes} + shape.control.size() * block;
+  return own.control.front().commit(control, shape.control.size());
+}
+
 Result<void> create_own(Mappings& mappings, const JobShape& shape, Rank rank, const std::string& name) {
   Result<Segment> memory = Segment::create(name + ".mem", shape.memory(), mappings.window.claim(rank.index()));
   if (!memory) return std::move(memory).error();
   Result<Segment> control = Segment::create(name + ".ctl", shape.control_memory());
   if (!control) return std::move(control).error();
-  if (Result<void> pages = control->commit(Offset{0}, control->size()); !pages) return pages;
+  if (Result<void> pages = control->commit(Offset{0}, Bytes{shmem::kControlHeaderBytes}); !pages) return pages;
   write_header(control->data(), shape, rank);
   mappings.memory.push_back(*std::move(memory));
   mappings.control.push_back(*std::move(control));
-  return {};
+  return commit_block(mappings, shape, 0);
+}
+
+/// What a rank has before it looks at its peers.
+struct OwnParts {
+  std::unique_ptr<Grid> grid;
+  std::shared_ptr<Mappings> mappings;
+};
+
+Result<OwnParts> set_up(const Config& config, const JobShape& shape, Rank rank, const std::string& name) {
+  Result<std::unique_ptr<Grid>> grid = Grid::start(config.cores);
+  if (!grid) return std::move(grid).error();
+  Result<AddressWindow> window = AddressWindow::reserve(static_cast<std::size_t>(shape.ranks), shape.memory());
+  if (!window) return std::move(window).error();
+  auto mappings = std::make_shared<Mappings>(Mappings{.window = *std::move(window), .memory = {}, .control = {}});
+  if (Result<void> created = create_own(*mappings, shape, rank, name); !created) return std::move(created).error();
+  return OwnParts{.grid = *std::move(grid), .mappings = std::move(mappings)};
 }
 
 Result<void> attach_peers(Mappings& mappings, const JobShape& shape, Rank rank,
@@ -96,44 +122,104 @@ Result<void> attach_peers(Mappings& mappings, const JobShape& shape, Rank rank,
   return {};
 }
 
-bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const std::string& name) {
+bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const shmem::SlotPlan& slots,
+                            const std::string& name) {
   card.agreements = {{"cores", fmt::to_string(config.cores)},
                      {"profile", std::string(name_of(config.profile.id))},
                      {"heap", fmt::format("{}", config.heap)},
                      {"buffsize", fmt::format("{} bytes", config.ipc_data), "SHMOE_BUFFSIZE"},
-                     {"communicators", fmt::to_string(config.communicators)}};
+                     {"communicators", fmt::to_string(config.communicators)},
+                     {"slots", fmt::format("{} ({:016x})", slots.size(), slots.digest()), "declare_slots"}};
   card.facts = {{kSegmentFact, name}};
   return card;
 }
 
-/// Whether the process of a card is gone. The cheap question is asked every time, the sure one now and then.
-std::optional<std::string> process_gone(const bootstrap::IdCard& card) {
-  const bootstrap::Owner owner{.pid = card.pid, .start_time = card.start_time};
-  const bool missing = kill(static_cast<pid_t>(card.pid), 0) != 0 && errno == ESRCH;
-  if (missing || !bootstrap::is_alive(owner)) return fmt::format("pid {} has ended", card.pid);
-  return std::nullopt;
+/// Whether the processes of the cards are gone. The cheap question is asked every time; the sure one, which also sees a
+/// process that nobody has waited for, in turns, so that its cost does not grow with the ranks.
+class ProcessWatch {
+ public:
+  explicit ProcessWatch(std::span<const bootstrap::IdCard> cards) : seats_(cards.size()) {
+    for (std::size_t i = 0; i < cards.size(); ++i) {
+      seats_[i].owner = {.pid = cards[i].pid, .start_time = cards[i].start_time};
+    }
+  }
+
+  std::optional<std::string> gone(Rank rank) {
+    Seat& seat = seats_[rank.index()];
+    if (!seat.ended.load(std::memory_order_relaxed)) {
+      const bool missing = kill(static_cast<pid_t>(seat.owner.pid), 0) != 0 && errno == ESRCH;
+      if (!missing && (!due(seat) || bootstrap::is_alive(seat.owner))) return std::nullopt;
+      seat.ended.store(true, std::memory_order_relaxed);
+    }
+    return fmt::format("pid {} has ended", seat.owner.pid);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Seat {
+    bootstrap::Owner owner;
+    std::atomic<Clock::time_point> next{Clock::time_point::min()};
+    std::atomic<bool> ended{false};
+  };
+
+  bool due(Seat& seat) {
+    const auto now = Clock::now();
+    if (now < seat.next.load(std::memory_order_relaxed)) return false;
+    seat.next.store(now + std::chrono::milliseconds(10) * seats_.size(), std::memory_order_relaxed);
+    return true;
+  }
+
+  std::vector<Seat> seats_;
+};
+
+template <class T>
+Result<void> outcome_of(const Result<T>& result) {
+  if (result) return {};
+  return result.error();
 }
 
-Result<void> map_everything(bootstrap::SocketExchange& exchange, const JobShape& shape, const std::string& name,
-                            std::span<const bootstrap::IdCard> cards, Mappings& mappings) {
+/// Everybody's own parts, mapped here.
+Result<OwnParts> map_everything(bootstrap::SocketExchange& exchange, const Config& config, const JobShape& shape,
+                                const std::string& name, std::span<const bootstrap::IdCard> cards) {
   const Rank rank = exchange.rank();
-  const Result<void> created = create_own(mappings, shape, rank, name);
-  if (Result<void> all = agree(exchange, created, "creating its segments"); !all) return all;
-  const Result<void> attached = attach_peers(mappings, shape, rank, cards);
-  if (Result<void> all = agree(exchange, attached, "mapping its peers"); !all) return all;
-  for (Segment& segment : mappings.memory) segment.unlink();
-  for (Segment& segment : mappings.control) segment.unlink();
-  return {};
+  Result<OwnParts> own = set_up(config, shape, rank, name);
+  if (Result<void> all = agree(exchange, outcome_of(own), "setting up"); !all) return std::move(all).error();
+  const Result<void> attached = attach_peers(*own->mappings, shape, rank, cards);
+  if (Result<void> all = agree(exchange, attached, "mapping its peers"); !all) return std::move(all).error();
+  for (Segment& segment : own->mappings->memory) segment.unlink();
+  for (Segment& segment : own->mappings->control) segment.unlink();
+  return own;
 }
 
 Result<bootstrap::SocketExchange> connect(const Config& config, const bootstrap::Launch& launch) {
   const bootstrap::Environment environment = bootstrap::process_environment();
-  Result<bootstrap::Endpoint> endpoint = bootstrap::choose_endpoint(std::nullopt, environment, launch);
+  const auto argument = config.comm_id.empty() ? std::nullopt : std::optional<std::string_view>(config.comm_id);
+  Result<bootstrap::Endpoint> endpoint = bootstrap::choose_endpoint(argument, environment, launch);
   if (!endpoint) return std::move(endpoint).error();
   return bootstrap::SocketExchange::connect({.launch = launch,
                                              .endpoint = *std::move(endpoint),
                                              .layout_version = shmem::kLayoutVersion,
                                              .timeout = config.bootstrap_timeout});
+}
+
+shmem::SlotPlan slot_plan(const Config& config, const shmem::BlockMap& map) {
+  shmem::SlotPlan plan = shmem::SlotPlan::of_block(map);
+  const std::size_t built_in = plan.families().size();
+  if (config.declare_slots) config.declare_slots(plan, map);
+  for (std::size_t i = built_in; i < plan.families().size(); ++i) {
+    const shmem::SlotFamily& family = plan.families()[i];
+    const shmem::Region place{family.base, Bytes{shmem::kSlotStride * family.count()}};
+    SHMOE_EXPECTS(place.end() <= map.user_data.end(), "slot family {} ends at {:#x}, beyond the user data, {:#x}",
+                  family.name, place.end().value(), map.user_data.end().value());
+  }
+  return plan;
+}
+
+/// What jobs left that were killed while they started. Whatever cannot be cleaned does not stop this job.
+void clean_up_after_the_dead() {
+  (void)shmem::clean_stale(false);
+  const auto folder = bootstrap::runtime_folder(bootstrap::process_environment(), "/tmp");
+  if (folder) bootstrap::remove_stale_meetings(*folder, false);
 }
 
 }  // namespace
@@ -146,7 +232,7 @@ JobShape::JobShape(const Config& config, std::int32_t rank_count)
                                             .slots = config.cores,
                                             .ipc_data = config.ipc_data,
                                             .heap = config.heap})),
-      slots(shmem::SlotPlan::of_block(map)),
+      slots(slot_plan(config, map)),
       control{.cores = config.cores, .ledger_entries = slots.ledger_size()} {}
 
 FabricMaker fabric_maker(const Config& config, bool threads) {
@@ -158,7 +244,7 @@ FabricMaker fabric_maker(const Config& config, bool threads) {
       fabric = std::make_unique<shmem::ShmFabric>(peers, core);
     }
     if (seed == 0) return fabric;
-    return std::make_unique<shmem::WeakFabric>(std::move(fabric), peers.rank, seed);
+    return std::make_unique<shmem::WeakFabric>(std::move(fabric), peers.rank, core, seed);
   };
 }
 
@@ -166,19 +252,21 @@ Result<Job> join_processes(const Config& config) {
   Result<bootstrap::Launch> launch = bootstrap::detect_launch(bootstrap::process_environment());
   if (!launch) return std::move(launch).error();
   Log log = Log::to_stderr(find_log_level(config.log_level).value_or(LogLevel::warn), launch->rank);
-  if (launch->rank == Rank{0}) (void)shmem::clean_stale(false);
+  if (launch->rank == Rank{0}) clean_up_after_the_dead();
 
   Result<bootstrap::SocketExchange> exchange = connect(config, *launch);
   if (!exchange) return std::move(exchange).error();
   for (const std::string& stranger : exchange->strangers()) log.warn("turned away a stranger: {}", stranger);
 
   Result<bootstrap::IdCard> me = bootstrap::id_card_of_this_process();
-  if (!me) return std::move(me).error();
+  if (Result<void> all = agree(*exchange, outcome_of(me), "reading its id card"); !all) return std::move(all).error();
+  const JobShape shape(config, launch->size);
   const std::string name = segment_name(*launch);
-  Result<std::vector<bootstrap::IdCard>> exchanged = exchange_cards(*exchange, make_card(*std::move(me), config, name));
+  Result<std::vector<bootstrap::IdCard>> exchanged =
+      exchange_cards(*exchange, make_card(*std::move(me), config, shape.slots, name));
   if (!exchanged) return std::move(exchanged).error();
-  auto cards = std::make_shared<std::vector<bootstrap::IdCard>>(*std::move(exchanged));
-  if (const int nodes = bootstrap::node_count(*cards); nodes > 1) {
+  const std::vector<bootstrap::IdCard>& cards = *exchanged;
+  if (const int nodes = bootstrap::node_count(cards); nodes > 1) {
     return Error{
         .code = Errc::invalid_argument,
         .context = fmt::format("the {} ranks run on {} hosts; shared memory joins the ranks of one host: start "
@@ -186,17 +274,13 @@ Result<Job> join_processes(const Config& config) {
                                launch->size, nodes)};
   }
 
-  const JobShape shape(config, launch->size);
-  Result<AddressWindow> window = AddressWindow::reserve(static_cast<std::size_t>(launch->size), shape.memory());
-  if (!window) return std::move(window).error();
-  auto mappings = std::make_shared<Mappings>(Mappings{.window = *std::move(window), .memory = {}, .control = {}});
-  if (Result<void> mapped = map_everything(*exchange, shape, name, *cards, *mappings); !mapped) {
-    return std::move(mapped).error();
-  }
+  Result<OwnParts> own = map_everything(*exchange, config, shape, name, cards);
+  if (!own) return std::move(own).error();
   exchange->close();
 
+  const std::shared_ptr<Mappings> mappings = own->mappings;
   std::vector<std::byte*> memory;
-  for (std::size_t rank = 0; rank < cards->size(); ++rank) memory.push_back(mappings->window.at(rank));
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) memory.push_back(mappings->window.at(rank));
   return Job{.config = config,
              .shape = shape,
              .rank = launch->rank,
@@ -206,7 +290,9 @@ Result<Job> join_processes(const Config& config) {
              .memory = std::move(memory),
              .control = mappings->control.front().data() + shmem::kControlHeaderBytes,
              .commit = [mappings](Offset at, Bytes size) { return mappings->memory.front().commit(at, size); },
-             .gone = [cards](Rank rank) { return process_gone((*cards)[rank.index()]); },
+             .commit_block = [mappings, shape](std::uint64_t block) { return commit_block(*mappings, shape, block); },
+             .grid = std::move(own->grid),
+             .gone = [watch = std::make_shared<ProcessWatch>(cards)](Rank rank) { return watch->gone(rank); },
              .make_fabric = fabric_maker(config, false),
              .oversubscribed = launch->size * config.cores > usable_cpus(),
              .backing = mappings};

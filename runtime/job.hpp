@@ -22,6 +22,7 @@ struct JobShape {
   shmem::SlotPlan slots;
   shmem::ControlMap control;
 
+  /// Errors:  a broken contract where a family of config.declare_slots lies outside the user data.
   JobShape(const Config& config, std::int32_t ranks);
   [[nodiscard]] Bytes memory() const { return map.size * static_cast<std::uint64_t>(communicators); }
   [[nodiscard]] Bytes control_memory() const {
@@ -38,6 +39,9 @@ struct Job {
   std::vector<std::byte*> memory;                     // of each rank, as mapped here
   std::byte* control = nullptr;                       // own
   std::function<Result<void>(Offset, Bytes)> commit;  // own memory; may be empty
+  /// Backs what a communicator's barriers and records touch; may be empty. That of block 0 has been done.
+  std::function<Result<void>(std::uint64_t block)> commit_block;
+  std::unique_ptr<Grid> grid;
   std::function<std::optional<std::string>(Rank world_rank)> gone;
   FabricMaker make_fabric;
   bool oversubscribed = false;
@@ -45,7 +49,7 @@ struct Job {
 };
 
 /// Finds the other processes of the job and maps their memory.
-/// Order:   id cards -> own objects created -> all mapped -> names unlinked; each step everywhere or nowhere.
+/// Order:   id cards -> own threads and objects -> all mapped -> names unlinked; each step everywhere or nowhere.
 /// Errors:  one clear error on every rank, within config.bootstrap_timeout.
 Result<Job> join_processes(const Config& config);
 

@@ -1,5 +1,6 @@
 #include "runtime/overseer.hpp"
 
+#include <algorithm>
 #include <memory>
 
 #include "shmem/wait.hpp"
@@ -16,6 +17,7 @@ std::chrono::nanoseconds late_after(std::size_t members) {
 struct Loss {
   Rank member;
   std::string how;
+  Slot slot;  // that it should have written
 };
 
 class LossFinder {
@@ -24,7 +26,7 @@ class LossFinder {
 
   [[nodiscard]] std::optional<Loss> find(const shmem::SleepingWait& wait) const {
     switch (wait.spec.match) {
-      case shmem::Match::all: return writer_gone(wait.slot, wait.spec.where);
+      case shmem::Match::all: return gone_before_all(wait);
       case shmem::Match::any: return all_gone(wait.spec);
       case shmem::Match::sum: return gone_without_a_part(wait.spec);
     }
@@ -36,7 +38,20 @@ class LossFinder {
     const std::optional<Rank> writer = peers_->slots->writer_of(slot, owner);
     for (Rank member{0}; member.value() < peers_->size(); ++member) {
       if (member != writer.value_or(member) || member == peers_->rank) continue;
-      if (std::optional<std::string> how = (*gone_)(member)) return Loss{member, *std::move(how)};
+      if (std::optional<std::string> how = (*gone_)(member)) return Loss{member, *std::move(how), slot};
+    }
+    return std::nullopt;
+  }
+  /// Slots before the first unsatisfied one have been seen true, whatever they hold now.
+  [[nodiscard]] std::optional<Loss> gone_before_all(const shmem::SleepingWait& wait) const {
+    const shmem::WaitSpec& spec = wait.spec;
+    const auto holds = [&](Slot slot) {
+      return shmem::satisfies(spec.compare, shmem::load_slot(*peers_, spec.where, slot), spec.value);
+    };
+    for (auto slot = std::ranges::find(spec.slots, wait.slot); slot != spec.slots.end(); ++slot) {
+      if (holds(*slot)) continue;
+      std::optional<Loss> loss = writer_gone(*slot, spec.where);
+      if (loss && !holds(*slot)) return loss;  // looked at again: it may have ended right after its signal
     }
     return std::nullopt;
   }
@@ -51,8 +66,10 @@ class LossFinder {
   /// Whoever has added to the sum may have ended in good order; whoever has not never will.
   [[nodiscard]] std::optional<Loss> gone_without_a_part(const shmem::WaitSpec& spec) const {
     for (const Slot slot : spec.slots) {
-      if (shmem::load_slot(*peers_, spec.where, slot) != 0) continue;
-      if (std::optional<Loss> loss = writer_gone(slot, spec.where)) return loss;
+      const auto empty = [&] { return shmem::load_slot(*peers_, spec.where, slot) == 0; };
+      if (!empty()) continue;
+      std::optional<Loss> loss = writer_gone(slot, spec.where);
+      if (loss && empty()) return loss;
     }
     return std::nullopt;
   }
@@ -73,8 +90,11 @@ shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> membe
           gone = std::move(gone)](const shmem::SleepingWait& wait) -> std::optional<Error> {
     if (const std::optional<Loss> loss = LossFinder(*names, gone).find(wait)) {
       const Rank lost = members[loss->member.index()];
+      shmem::SleepingWait at = wait;
+      at.slot = loss->slot;
+      if (wait.spec.match == shmem::Match::all) at.seen = shmem::load_slot(*names, wait.spec.where, at.slot);
       return Error{.code = Errc::peer_lost,
-                   .context = fmt::format("rank {} is gone ({}); {}", lost, loss->how, describe(wait, *names)),
+                   .context = fmt::format("rank {} is gone ({}); {}", lost, loss->how, describe(at, *names)),
                    .where = lost,
                    .site = wait.site};
     }

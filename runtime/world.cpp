@@ -4,7 +4,6 @@
 #include <exception>
 #include <mutex>
 #include <set>
-#include <thread>
 
 #include <fmt/ranges.h>
 
@@ -21,17 +20,13 @@ std::int64_t hash_of(std::span<const Rank> members) {
   return static_cast<std::int64_t>(hash);
 }
 
-/// The pages every barrier touches.
-shmem::Region meta_region(const shmem::BlockMap& map) { return {Offset{0}, map.error_text.end() - Offset{0}}; }
-
 }  // namespace
 
 struct World::State {
   Job job;
-  Grid grid;
   std::map<CommunicatorId, std::unique_ptr<Communicator>> communicators;
 
-  explicit State(Job joined) : job(std::move(joined)), grid(job.config.cores) {}
+  explicit State(Job joined) : job(std::move(joined)) {}
 
   Result<void> check_members(CommunicatorId id, std::span<const Rank> members) const;
   Result<Communicator*> add(CommunicatorId id, std::vector<Rank> members);
@@ -83,19 +78,20 @@ Result<void> World::State::check_members(CommunicatorId id, std::span<const Rank
 }
 
 Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> members) {
+  if (job.commit_block && id != CommunicatorId{0}) {
+    if (Result<void> pages = job.commit_block(id.index()); !pages) {
+      return std::move(pages).error().within(fmt::format("creating communicator {}", id));
+    }
+  }
   shmem::Peers peers = peers_of(id, members);
   // Members whose lists do not fit together may wait at slots that nobody writes: the start is bounded.
   const std::optional<shmem::Time> usual_limit = peers.wait_limit;
   if (!peers.wait_limit) peers.wait_limit = job.config.bootstrap_timeout;
   const std::int64_t agreement = hash_of(members);
-  if (peers.commit) {
-    const shmem::Region meta = meta_region(*peers.map);
-    if (Result<void> pages = peers.commit(meta.at, meta.size); !pages) return std::move(pages).error();
-  }
   auto made = std::make_unique<Communicator>(Communicator::Parts{.peers = std::move(peers),
                                                                  .members = std::move(members),
                                                                  .profile = job.config.profile,
-                                                                 .grid = &grid,
+                                                                 .grid = job.grid.get(),
                                                                  .make_fabric = job.make_fabric});
   Communicator* communicator = made.get();
   communicators[id] = std::move(made);
@@ -195,6 +191,8 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
 
   ThreadJob shared;
   const auto run_rank = [&](Rank rank) -> Result<void> {
+    Result<std::unique_ptr<Grid>> grid = Grid::start(config.cores);
+    if (!grid) return std::move(grid).error().within(fmt::format("rank {}", rank));
     Result<std::unique_ptr<World>> world =
         start(Job{.config = config,
                   .shape = shape,
@@ -204,6 +202,8 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
                   .memory = places,
                   .control = control->at(rank.index()) + shmem::kControlHeaderBytes,
                   .commit = {},
+                  .commit_block = {},
+                  .grid = *std::move(grid),
                   .gone = [&shared](Rank peer) { return shared.gone(peer); },
                   .make_fabric = decorated(fabric_maker(config, true), decorate, rank),
                   .oversubscribed = true,
@@ -218,11 +218,9 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
     if (!result) (*world)->abort(result.error());
     return result;
   };
-  std::vector<std::thread> threads;
-  for (Rank rank{0}; rank.value() < ranks; ++rank) {
-    threads.emplace_back([&, rank] { shared.end(rank, run_rank(rank)); });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const Result<std::unique_ptr<Grid>> seats = Grid::start(ranks);
+  if (!seats) return Error(seats.error()).within("ranks as threads");
+  (*seats)->run([&](Core seat) noexcept { shared.end(Rank{seat.value()}, run_rank(Rank{seat.value()})); });
   if (shared.failures.empty()) return {};
   return root_cause(shared.failures);
 }

@@ -42,7 +42,8 @@ class World {
   [[nodiscard]] Communicator& all();
   /// A further communicator. Collective over its members only; `members` are world ranks in group order.
   /// Errors:  invalid_argument (bad or repeated member, id in use or not below config.communicators); where the members'
-  ///          lists differ, mismatch, or deadline after config.bootstrap_timeout. An id is used up even then.
+  ///          lists differ, mismatch, or deadline after config.bootstrap_timeout. An id is used up even then. Where
+  ///          /dev/shm is full for one member, out_of_memory there and deadline on the others.
   Result<Communicator*> communicator(CommunicatorId id, std::span<const Rank> members);
 
   [[nodiscard]] const Log& log() const;
@@ -54,6 +55,7 @@ class World {
   Result<void> finalize();
 
   /// Ranks as threads of this process: `body` runs once per rank, each with its own World over plain memory.
+  /// Rank 0 runs on the calling thread.
   /// Errors:  the first failing rank's, the root cause before those that were only aborted by it.
   static Result<void> run_as_threads(std::int32_t ranks, const Config& config,
                                      const std::function<Result<void>(World&)>& body,

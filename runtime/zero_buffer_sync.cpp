@@ -49,8 +49,8 @@ std::optional<std::string> CallCard::difference(const CallCard& other, Rank mine
   }
   for (std::size_t i = 0; i < count_; ++i) {
     if (fields_[i].value != other.fields_[i].value) {
-      return fmt::format("{}: {} is {} on rank {} and {} on rank {}: every rank must pass the same", op_,
-                         fields_[i].name, other.fields_[i].value, theirs, fields_[i].value, mine);
+      return fmt::format("{} is {} on rank {} and {} on rank {}: every rank must pass the same", fields_[i].name,
+                         other.fields_[i].value, theirs, fields_[i].value, mine);
     }
   }
   return std::nullopt;
@@ -103,6 +103,8 @@ Witness ZeroBufferSync::enter(const CallCard& card, const std::optional<Error>& 
 //   signal my slice of the ranks     core c writes slot [b][me] of the ranks it owns
 //   wait for my slice                core c polls slot [b][r] of its own rank
 //   SyncAll                          what one core has seen, all cores may rely on
+// With a handshake every core goes on to compare the cards of its slice with rank 0's; a further SyncAll, and all cores
+// of all ranks know the same verdict. A card stays as it is until its rank publishes the one after next.
 Witness ZeroBufferSync::barrier(const Handshake* handshake, SourceSite site) {
   const BarrierWord barrier = next_barrier();
   if (handshake != nullptr) publish(*handshake, barrier, site);
@@ -111,8 +113,11 @@ Witness ZeroBufferSync::barrier(const Handshake* handshake, SourceSite site) {
   signal_slice(barrier, faulty ? (*handshake->fault)->code : Errc::ok, site);
   wait_slice(barrier, handshake, site);
   const Witness everyone = context_->sync_all(site);
-  if (handshake != nullptr) leave_on_fault();
-  return everyone;
+  if (handshake == nullptr) return everyone;
+  compare_slice(barrier, everyone, site);
+  const Witness judged = context_->sync_all(site);
+  leave_on_fault();
+  return judged;
 }
 
 void ZeroBufferSync::publish(const Handshake& handshake, const BarrierWord& barrier, SourceSite site) {
@@ -157,27 +162,38 @@ void ZeroBufferSync::wait_slice(const BarrierWord& barrier, const Handshake* han
                                                         .observed = observed},
                                                        site));
   if (handshake == nullptr) return;
-  std::optional<Error>& verdict = context_->launch().faults[context_->core().index()];
   for (std::size_t i = 0; i < peers.size(); ++i) {
-    std::optional<Error> found = verdict_on(peers[i], observed[i], *handshake, barrier, arrived, site);
-    if (found && (!verdict || precedes(*found, *verdict))) verdict = std::move(found);
+    const Errc raised = shmem::error_in(observed[i]);
+    if (raised == Errc::ok) continue;
+    char text[shmem::kErrorTextBytes] = {};
+    context_->get(peers[i], context_->map().error(barrier.card_buffer), std::span<char>{text}, arrived, site);
+    note(Error{.code = raised, .context = text, .where = peers[i], .site = site});
   }
 }
 
-std::optional<Error> ZeroBufferSync::verdict_on(Rank peer, std::uint64_t observed, const Handshake& handshake,
-                                                const BarrierWord& barrier, const Witness& arrived, SourceSite site) {
-  const Errc raised = shmem::error_in(observed);
-  if (raised != Errc::ok) {
-    char text[shmem::kErrorTextBytes] = {};
-    context_->get(peer, context_->map().error(barrier.card_buffer), std::span<char>{text}, arrived, site);
-    return Error{.code = raised, .context = text, .where = peer, .site = site};
+CallCard ZeroBufferSync::card_of(Rank rank, const BarrierWord& barrier, const Witness& published, SourceSite site) {
+  CallCard card("");
+  context_->get(rank, context_->map().card(barrier.card_buffer), std::span<CallCard>{&card, 1}, published, site);
+  return card;
+}
+
+void ZeroBufferSync::compare_slice(const BarrierWord& barrier, const Witness& published, SourceSite site) {
+  constexpr Rank kJudge{0};
+  const Slice slice = ranks_of_this_core();
+  if (slice.size() == 0) return;
+  const CallCard rule = card_of(kJudge, barrier, published, site);
+  for (std::int64_t r = slice.first; r < slice.last; ++r) {
+    const Rank peer{r};
+    if (peer == kJudge) continue;
+    auto difference = rule.difference(card_of(peer, barrier, published, site), kJudge, peer);
+    if (!difference) continue;
+    note(Error{.code = Errc::mismatch, .context = *std::move(difference), .where = peer, .site = site});
   }
-  CallCard theirs("");
-  context_->get(peer, context_->map().card(barrier.card_buffer), std::span<CallCard>{&theirs, 1}, arrived, site);
-  if (auto difference = handshake.card->difference(theirs, context_->rank(), peer)) {
-    return Error{.code = Errc::mismatch, .context = *std::move(difference), .where = peer, .site = site};
-  }
-  return std::nullopt;
+}
+
+void ZeroBufferSync::note(Error found) {
+  std::optional<Error>& verdict = context_->launch().faults[context_->core().index()];
+  if (!verdict || precedes(found, *verdict)) verdict = std::move(found);
 }
 
 /// Every core reads the same cells, so every core leaves with the same error.
@@ -197,7 +213,7 @@ std::uint64_t ZeroBufferSync::flag_word(Round round, std::uint32_t phase) const 
 }
 
 void ZeroBufferSync::set_flag(Rank dst, std::uint32_t event, std::uint32_t phase, SourceSite site) {
-  context_->fence(dst, site);
+  context_->quiet(site);
   const Slot slot = context_->slots().flag().at(round_.value() & 1, context_->rank(), event);
   context_->signal(dst, slot, SignalOp::set, flag_word(round_, phase), site);
 }

@@ -51,15 +51,15 @@ class ZeroBufferSync {
   shmem::Witness barrier_all(SourceSite site = SourceSite::here());
 
   /// The barrier at the entry of an operator. In `safe` it compares the calls of all ranks and carries errors: when any
-  /// rank's card differs or any rank has a fault, every core of every rank leaves with the same error. At most once in a
-  /// kernel, as its first barrier.
+  /// rank's card differs from rank 0's or any rank has a fault, every core of every rank leaves with the same error: a
+  /// fault before a mismatch, of the lowest rank. At most once in a kernel, as its first barrier.
   /// Order:   as barrier_all.
   /// Errors:  Interrupted with mismatch, with the fault of a rank, or as Context::wait.
   shmem::Witness enter(const CallCard& card, const std::optional<Error>& fault, SourceSite site = SourceSite::here());
 
   // Event flags: slot [source][event] of the buffer of the round. The word in `safe`: round 48 bits, phase 16 bits.
 
-  /// Order:   everything this core sent to dst before is readable by whoever waits for the flag.
+  /// Order:   everything this core sent before, to any rank, is readable by whoever waits for the flag.
   void set_flag(Rank dst, std::uint32_t event, std::uint32_t phase, SourceSite site = SourceSite::here());
   /// Every rank of [first, last) but this one.
   /// Order:   as set_flag.
@@ -107,8 +107,11 @@ class ZeroBufferSync {
   void publish(const Handshake& handshake, const BarrierWord& barrier, SourceSite site);
   void signal_slice(const BarrierWord& barrier, Errc error, SourceSite site);
   void wait_slice(const BarrierWord& barrier, const Handshake* handshake, SourceSite site);
-  std::optional<Error> verdict_on(Rank peer, std::uint64_t observed, const Handshake& handshake,
-                                  const BarrierWord& barrier, const shmem::Witness& arrived, SourceSite site);
+  CallCard card_of(Rank rank, const BarrierWord& barrier, const shmem::Witness& published, SourceSite site);
+  /// Of the ranks whose cards differ from rank 0's, the lowest of this core's slice.
+  void compare_slice(const BarrierWord& barrier, const shmem::Witness& published, SourceSite site);
+  /// Keeps the error that comes first of those this core has found.
+  void note(Error found);
   void leave_on_fault();
   [[nodiscard]] std::uint64_t flag_word(Round round, std::uint32_t phase) const;
   [[nodiscard]] Slice ranks_of_this_core() const { return context_->slice(context_->ranks()); }

@@ -7,9 +7,12 @@ _FLAG = '''#pragma once
 // A flag word. Comments may say std::atomic, sleep_for(1) or #include "ops/op.hpp".
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 namespace shmoe {
+
+using namespace std::chrono_literals;
 
 /// Order:   rows -> put(dst) -> signal(dst)
 class Flag {
@@ -29,6 +32,11 @@ class Flag {
 /// Order:   after the store-release of the writer
 template <class T = std::uint64_t>
 [[nodiscard]] T wait_until(const Flag& flag, T value);
+
+/// How long a writer may be late.
+constexpr std::chrono::milliseconds kLate{200};
+constexpr auto kLater = 2s;  // as above
+constexpr std::uint64_t kLines = 5;
 
 constexpr std::uint64_t barrier_base(std::uint64_t ranks) { return ranks * 32; }
 
@@ -157,6 +165,8 @@ FAULTS = [
     ("atomics", "bootstrap/wait.cpp", None, "int nap() { return usleep(1); }  // lint: allow(atomics)\n"),
     ("sleeps", "tests/shmem/flag_test.cpp", None, "void nap() { std::this_thread::sleep_for(x); }\n"),
     ("sleeps", "tests/ops/op_test.cpp", None, "void nap() { sleep(1); }\n"),
+    ("times", "shmem/flag.cpp", None, "constexpr std::chrono::milliseconds kLimit{500};\n"),
+    ("times", "ops/op.cpp", None, "\nconstexpr auto kLimit = 5s;\n"),
     ("layering", "shmem/flag.cpp", None, '#include "runtime/world.hpp"\n'),
     ("layering", "shmem/flag.cpp", None, '#include "bootstrap/launch.hpp"\n'),
     ("layering", "ops/op.cpp", None, "#include <bootstrap/launch.hpp>\n"),

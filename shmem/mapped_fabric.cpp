@@ -75,7 +75,7 @@ void MappedFabric::signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value,
   store_fence();
   store_and_ring(slot_there, op, value, sharing_);
 
-  LedgerEntry& entry = peers_->control_map.ledger(peers_->control, plan.ledger_index(dst, slot));
+  LedgerEntry& entry = peers_->control_map.ledger(peers_->control, plan.ledger_index(dst, slot, activity_.core));
   entry.count.fetch_add(1, std::memory_order_relaxed);
   entry.value.store(value, std::memory_order_relaxed);
   entry.round.store(activity_.round.value(), std::memory_order_relaxed);
@@ -128,8 +128,7 @@ void MappedFabric::actor(const ActorEvent& event, SourceSite /*site*/) {
   const bool alive = event.kind != ActorEvent::Kind::stop;
   activity_.op = entering ? std::string(event.op) : std::string();
   if (entering) activity_.round = event.round;
-  std::fill(std::begin(record_->op), std::end(record_->op), '\0');
-  activity_.op.copy(record_->op, sizeof record_->op - 1);
+  record_->op.store(activity_.op);
   record_->life.store(static_cast<std::uint8_t>(alive ? Life::running : Life::parked), std::memory_order_relaxed);
   record_->progress.fetch_add(1, std::memory_order_release);
 }

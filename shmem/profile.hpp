@@ -28,19 +28,28 @@ struct Profile {
   bool handshake = true;
   /// The low-latency region lies over the user data and the magic slots, as published.
   bool low_latency_overlays = false;
+  /// Cores that sat out a launch take over the rounds of core 0 before they run again; as published they stay behind,
+  /// and the next full launch hangs.
+  bool idle_cores_catch_up = true;
 
   constexpr bool operator==(const Profile&) const = default;
 };
 
 inline constexpr Profile kSafe{};
-inline constexpr Profile kFaithful202607{
-    ProfileId::faithful_2026_07, FlagWord::magic32_value32, Compare::equal, BarrierBuffer::by_magic, false, true};
+inline constexpr Profile kFaithful202607{ProfileId::faithful_2026_07,
+                                         FlagWord::magic32_value32,
+                                         Compare::equal,
+                                         BarrierBuffer::by_magic,
+                                         false,
+                                         true,
+                                         false};
 inline constexpr Profile kFaithful202608{ProfileId::faithful_2026_08,
                                          FlagWord::magic32_value32,
                                          Compare::equal,
                                          BarrierBuffer::by_magic_and_sequence,
                                          false,
-                                         true};
+                                         true,
+                                         false};
 inline constexpr Profile kProfiles[] = {kSafe, kFaithful202607, kFaithful202608};
 
 constexpr std::string_view name_of(ProfileId id) {

@@ -4,55 +4,85 @@
 //   +0     header      4 KiB     identity of the segment; version last
 //          per communicator block:
 //          wait records  128 B x (C + 1)   one per core, then the host thread
-//          ledger         64 B x entries   one per (destination, slot) this rank may write
+//          ledger         64 B x entries   one per (destination, slot) this rank may write; of slots that all its cores
+//                                          add to, one per core
 //
-// Readers never tear: a wait record is a sequence lock, a ledger entry has one writer.
+// Readers never tear: a wait record is a sequence lock; a ledger entry consists of atomic words. An entry is written after
+// the word it tells of, so it may lag the slot by one signal.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
+#include <string_view>
 
 #include "shmem/layout.hpp"
 #include "shmem/signal.hpp"
 
 namespace shmoe::shmem {
 
-/// 32 bytes of text as four atomic words, so that a racing reader sees old or new words and never undefined behaviour.
-struct alignas(8) RecordText {
-  std::atomic<std::uint64_t> words[4];
+/// Bytes as atomic words, so that a racing reader sees old or new words and never undefined behaviour.
+template <std::size_t Words>
+class alignas(8) RecordBytes {
+ protected:
+  using Buffer = std::array<char, 8 * Words>;
 
-  void store(const char* text, std::uint32_t number) {
-    char buffer[32] = {};
-    std::memcpy(buffer, text, std::min<std::size_t>(std::strlen(text), 27));
-    std::memcpy(buffer + 28, &number, sizeof number);
-    for (std::size_t i = 0; i < 4; ++i) {
+  void store_words(const Buffer& buffer) {
+    for (std::size_t i = 0; i < Words; ++i) {
       std::uint64_t word = 0;
-      std::memcpy(&word, buffer + 8 * i, 8);
-      words[i].store(word, std::memory_order_relaxed);
+      std::memcpy(&word, buffer.data() + 8 * i, 8);
+      words_[i].store(word, std::memory_order_relaxed);
     }
   }
-  [[nodiscard]] std::string text() const {
-    char buffer[32];
-    load(buffer);
-    buffer[27] = '\0';
+  [[nodiscard]] Buffer load_words() const {
+    Buffer buffer;
+    for (std::size_t i = 0; i < Words; ++i) {
+      const std::uint64_t word = words_[i].load(std::memory_order_relaxed);
+      std::memcpy(buffer.data() + 8 * i, &word, 8);
+    }
     return buffer;
-  }
-  [[nodiscard]] std::uint32_t number() const {
-    char buffer[32];
-    load(buffer);
-    std::uint32_t number = 0;
-    std::memcpy(&number, buffer + 28, sizeof number);
-    return number;
   }
 
  private:
-  void load(char* buffer) const {
-    for (std::size_t i = 0; i < 4; ++i) {
-      const std::uint64_t word = words[i].load(std::memory_order_relaxed);
-      std::memcpy(buffer + 8 * i, &word, 8);
-    }
+  std::atomic<std::uint64_t> words_[Words];
+};
+
+/// Up to 27 characters and a number.
+class RecordText : RecordBytes<4> {
+ public:
+  void store(const char* text, std::uint32_t number) {
+    Buffer buffer{};
+    std::memcpy(buffer.data(), text, std::min<std::size_t>(std::strlen(text), 27));
+    std::memcpy(buffer.data() + 28, &number, sizeof number);
+    store_words(buffer);
+  }
+  [[nodiscard]] std::string text() const {
+    Buffer buffer = load_words();
+    buffer[27] = '\0';
+    return buffer.data();
+  }
+  [[nodiscard]] std::uint32_t number() const {
+    std::uint32_t number = 0;
+    std::memcpy(&number, load_words().data() + 28, sizeof number);
+    return number;
+  }
+};
+
+/// Up to 23 characters.
+class RecordName : RecordBytes<3> {
+ public:
+  void store(std::string_view text) {
+    Buffer buffer{};
+    text.copy(buffer.data(), buffer.size() - 1);
+    store_words(buffer);
+  }
+  [[nodiscard]] std::string text() const {
+    Buffer buffer = load_words();
+    buffer.back() = '\0';
+    return buffer.data();
   }
 };
 
@@ -72,7 +102,7 @@ struct alignas(128) WaitRecord {
   std::atomic<std::uint64_t> progress;  // operators entered and left
   std::atomic<std::uint64_t> challenge;
   std::atomic<std::uint64_t> echo;
-  char op[24];  // written before `progress` moves; empty between operators
+  RecordName op;  // written before `progress` moves; empty between operators
   RecordText site;
 };
 static_assert(sizeof(WaitRecord) == 128);

@@ -1,11 +1,13 @@
 #include "shmem/signal.hpp"
 
+#include <algorithm>
+
 namespace shmoe::shmem {
 
 SlotPlan SlotPlan::of_block(const BlockMap& map) {
   const auto ranks = static_cast<std::uint32_t>(map.shape.ranks);
   const auto slots = static_cast<std::uint32_t>(map.shape.slots);
-  SlotPlan plan(map.shape.ranks);
+  SlotPlan plan(map.shape.ranks, map.shape.cores);
   plan.declare({.name = "barrier", .base = map.barrier.at, .buffers = 2, .sources = ranks});
   plan.declare({.name = "flag", .base = map.flags.at, .buffers = 2, .sources = ranks, .events = slots});
   plan.declare({.name = "sync_all", .base = map.sync_all.at, .writers = Writers::own_cores, .op = SignalOp::add});
@@ -14,20 +16,39 @@ SlotPlan SlotPlan::of_block(const BlockMap& map) {
 }
 
 SlotFamily SlotPlan::declare(SlotFamily family) {
+  SHMOE_EXPECTS(family.base.value() % kSlotStride == 0, "slot family {} begins at {:#x}, no multiple of {}",
+                family.name, family.base.value(), kSlotStride);
   const Bytes bytes{kSlotStride * family.count()};
   for (const SlotFamily& other : families_) {
     const Region mine{family.base, bytes};
     const Region theirs{other.base, Bytes{kSlotStride * other.count()}};
     SHMOE_EXPECTS(!mine.overlaps(theirs), "slot families {} and {} overlap", family.name, other.name);
+    SHMOE_EXPECTS(family.name != other.name, "two slot families with the name {}", family.name);
   }
   family.first = size_;
   family.ledger_first = ledger_size_;
   size_ += family.count();
-  const std::uint32_t per_destination = family.buffers * family.events;
-  ledger_size_ +=
-      family.writers == Writers::own_cores ? family.count() : per_destination * static_cast<std::uint32_t>(ranks_);
+  ledger_size_ += family.writers == Writers::own_cores
+                      ? family.count() * static_cast<std::uint32_t>(cores_)
+                      : family.buffers * family.events * static_cast<std::uint32_t>(ranks_);
   families_.push_back(family);
   return family;
+}
+
+const SlotFamily& SlotPlan::family(std::string_view name) const {
+  const auto found = std::find_if(families_.begin(), families_.end(), [&](const auto& f) { return f.name == name; });
+  SHMOE_EXPECTS(found != families_.end(), "no slot family has the name {}", name);
+  return *found;
+}
+
+std::uint64_t SlotPlan::digest() const {
+  std::uint64_t hash = 14695981039346656037U;  // FNV-1a
+  for (const SlotFamily& f : families_) {
+    const std::string text = fmt::format("{} {} {} {} {} {} {};", f.name, f.base, f.buffers, f.sources, f.events,
+                                         static_cast<int>(f.writers), static_cast<int>(f.op));
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  }
+  return hash;
 }
 
 const SlotFamily& SlotPlan::family_of(Slot slot) const {
@@ -64,10 +85,12 @@ std::string SlotPlan::describe(Slot slot) const {
   return text;
 }
 
-std::uint32_t SlotPlan::ledger_index(Rank destination, Slot slot) const {
+std::uint32_t SlotPlan::ledger_index(Rank destination, Slot slot, Core core) const {
   const SlotFamily& family = family_of(slot);
   const std::uint32_t index = slot.value() - family.first;
-  if (family.writers == Writers::own_cores) return family.ledger_first + index;
+  if (family.writers == Writers::own_cores) {
+    return family.ledger_first + static_cast<std::uint32_t>(core.value()) * family.count() + index;
+  }
   const std::uint32_t buffer = index / family.events / family.sources;
   const auto dst = static_cast<std::uint32_t>(destination.value());
   return family.ledger_first + (dst * family.buffers + buffer) * family.events + index % family.events;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shmem/layout.hpp"
@@ -49,12 +50,13 @@ struct SlotFamily {
 /// A slot's declared writers are what a deadlock proof rests on, so strict mode checks them at every signal.
 class SlotPlan {
  public:
-  explicit SlotPlan(std::int32_t ranks) : ranks_(ranks) {}
+  explicit SlotPlan(std::int32_t ranks, std::int32_t cores = 1) : ranks_(ranks), cores_(cores) {}
 
   /// The published families (barrier, flag) and ours (sync-all, abort) of a block.
   static SlotPlan of_block(const BlockMap& map);
 
-  /// Errors: a family that overlaps another is a broken contract.
+  /// Errors: a family that overlaps another, has the name of another, or does not begin at a multiple of 32 bytes is a
+  ///         broken contract.
   SlotFamily declare(SlotFamily family);
 
   [[nodiscard]] const SlotFamily& barrier() const { return families_[0]; }
@@ -62,6 +64,8 @@ class SlotPlan {
   [[nodiscard]] const SlotFamily& sync_all() const { return families_[2]; }
   [[nodiscard]] const SlotFamily& abort() const { return families_[3]; }
 
+  /// Errors: a name nobody declared is a broken contract.
+  [[nodiscard]] const SlotFamily& family(std::string_view name) const;
   [[nodiscard]] const SlotFamily& family_of(Slot slot) const;
   [[nodiscard]] const std::vector<SlotFamily>& families() const { return families_; }
   [[nodiscard]] Offset offset_of(Slot slot) const;
@@ -71,15 +75,20 @@ class SlotPlan {
   /// "barrier[1] from rank 3"
   [[nodiscard]] std::string describe(Slot slot) const;
 
-  /// Entries of one rank's ledger: every (destination, slot) that the rank may write.
+  /// The same for equal plans, and hardly ever for different ones.
+  [[nodiscard]] std::uint64_t digest() const;
+
+  /// Entries of one rank's ledger: every (destination, slot) that the rank may write; for families of own_cores one for
+  /// each core, since all cores add to the same slot.
   [[nodiscard]] std::uint32_t ledger_size() const { return ledger_size_; }
-  [[nodiscard]] std::uint32_t ledger_index(Rank destination, Slot slot) const;
+  [[nodiscard]] std::uint32_t ledger_index(Rank destination, Slot slot, Core core) const;
 
   [[nodiscard]] std::int32_t ranks() const { return ranks_; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
 
  private:
   std::int32_t ranks_;
+  std::int32_t cores_;
   std::uint32_t size_ = 0;
   std::uint32_t ledger_size_ = 0;
   std::vector<SlotFamily> families_;

@@ -63,17 +63,19 @@ void futex_wait(std::uint32_t* address, std::uint32_t expected, Time limit, Shar
   syscall(SYS_futex, address, op, expected, &timeout, nullptr, 0);
 }
 
-/// Sleeps on several bells; where the kernel lacks futex_waitv, on the first for a moment.
-void futex_wait_any(std::span<const futex_waitv> bells, Time limit) {
+/// Sleeps on several bells; where futex_waitv is missing or forbidden, on the first for a moment.
+void futex_wait_any(std::span<const futex_waitv> bells, Time limit, Sharing sharing) {
   const timespec timeout = to_timespec(clock_now() + limit);
   const long rc =
       syscall(SYS_futex_waitv, bells.data(), static_cast<unsigned>(bells.size()), 0U, &timeout, CLOCK_MONOTONIC);
-  if (rc >= 0 || errno != ENOSYS) return;
+  if (rc >= 0 || errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT) return;
   auto* address = reinterpret_cast<std::uint32_t*>(bells.front().uaddr);
-  futex_wait(address, static_cast<std::uint32_t>(bells.front().val), std::min<Time>(limit, 1ms), Sharing::processes);
+  futex_wait(address, static_cast<std::uint32_t>(bells.front().val), std::min<Time>(limit, 1ms), sharing);
 }
 
-bool compares(Compare compare, std::uint64_t seen, std::uint64_t value) {
+}  // namespace
+
+bool satisfies(Compare compare, std::uint64_t seen, std::uint64_t value) {
   switch (compare) {
     case Compare::equal: return seen == value;
     case Compare::at_least: return seen >= value;
@@ -81,8 +83,6 @@ bool compares(Compare compare, std::uint64_t seen, std::uint64_t value) {
   }
   return false;
 }
-
-}  // namespace
 
 void store_and_ring(std::byte* slot, SignalOp op, std::uint64_t value, Sharing sharing) {
   // Sequentially consistent against the sleeper's {sleepers + 1, look again}: one of the two sees the other.
@@ -109,7 +109,7 @@ bool Waiter::all(const WaitSpec& spec, Progress& progress, Arrival& arrival) con
   while (progress.done < spec.slots.size()) {
     progress.blocking = progress.done;
     progress.seen = load_slot(*peers_, spec.where, spec.slots[progress.done]);
-    if (!compares(spec.compare, progress.seen, spec.value)) return false;
+    if (!satisfies(spec.compare, progress.seen, spec.value)) return false;
     if (!spec.observed.empty()) spec.observed[progress.done] = progress.seen;
     ++progress.done;
   }
@@ -123,7 +123,7 @@ bool Waiter::any(const WaitSpec& spec, Progress& progress, Arrival& arrival) con
     const std::uint64_t seen = load_slot(*peers_, spec.where, spec.slots[i]);
     if (i == 0) progress.seen = seen;
     if (!spec.observed.empty()) spec.observed[i] = seen;
-    if (compares(spec.compare, seen, spec.value)) {
+    if (satisfies(spec.compare, seen, spec.value)) {
       arrival = {.index = i, .value = seen};
       return true;
     }
@@ -197,7 +197,7 @@ bool Waiter::sleep_once(const WaitSpec& spec, Progress& progress, Arrival& arriv
       futex_wait(reinterpret_cast<std::uint32_t*>(bells[0].uaddr), static_cast<std::uint32_t>(bells[0].val), limit,
                  sharing_);
     } else {
-      futex_wait_any({bells.data(), count}, limit);
+      futex_wait_any({bells.data(), count}, limit, sharing_);
     }
   }
   for (std::size_t i = 0; i < count; ++i) {

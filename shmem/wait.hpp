@@ -22,6 +22,8 @@ struct Activity {
   Core core;
 };
 
+bool satisfies(Compare compare, std::uint64_t seen, std::uint64_t value);
+
 /// Order:   the word is stored before sleepers are woken; whoever sees it sees everything this thread wrote before.
 void store_and_ring(std::byte* slot, SignalOp op, std::uint64_t value, Sharing sharing);
 

@@ -10,12 +10,12 @@
 
 namespace shmoe::shmem {
 
-/// Wraps a fabric. Each put is held back with probability 3/4, drawn from the seed, until a fence to its rank, a quiet,
-/// or until this core has waited a while: nothing is lost, it is only late. Signals overtake.
+/// Wraps a fabric. Each put is held back with probability 3/4, drawn from seed, rank and core, until a fence to its rank,
+/// a quiet, or until this core has waited a while: nothing is lost, it is only late. Signals overtake.
 /// Order:   no more than Fabric promises.
 class WeakFabric final : public Fabric {
  public:
-  WeakFabric(std::unique_ptr<Fabric> next, Rank me, std::uint64_t seed);
+  WeakFabric(std::unique_ptr<Fabric> next, Rank me, Core core, std::uint64_t seed);
   ~WeakFabric() override;
 
   void put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) override;

@@ -1,5 +1,5 @@
 // Rank 0 writes a letter into rank 1's memory and raises a flag there; rank 1 waits for the flag, then reads.
-// usage: mpirun -np 2 01_notify_wait [--break]
+// usage: mpirun --oversubscribe -np 2 01_notify_wait [--break]
 //   --break   rank 0 never raises the flag
 
 #include <string_view>

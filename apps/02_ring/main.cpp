@@ -1,5 +1,5 @@
 // A token goes round a ring of ranks. Rank 0 passes it on before it waits for it; everybody else waits first.
-// usage: mpirun -np R 02_ring [--break]
+// usage: mpirun --oversubscribe -np R 02_ring [--break]
 //   --break   rank 0 waits first, too
 
 #include "apps/lesson.hpp"

@@ -1,6 +1,6 @@
 // What a notify promises about the puts before it: nothing, until a fence (one destination) or a quiet (all of them).
 // Puts land late here, as on a network: SHMOE_WEAK is the seed that says which.
-// usage: mpirun -np 3 03_fence_and_quiet [--break] [--strong]
+// usage: mpirun --oversubscribe -np 3 03_fence_and_quiet [--break] [--strong]
 //   --break    no fence before the notify, and a fence where a quiet is needed
 //   --strong   puts land as this machine lands them: in order
 

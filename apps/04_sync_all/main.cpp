@@ -1,5 +1,5 @@
 // The cores of a rank meet in SyncAll; the ranks meet in BarrierAll. Sums are taken in a fixed order.
-// usage: mpirun -np 2 04_sync_all [--published] [--break]
+// usage: mpirun --oversubscribe -np 2 04_sync_all [--published] [--break]
 //   --published   the flag word of the published kernels instead of ours
 //   --break       a core that has no numbers leaves early
 

@@ -1,5 +1,5 @@
 // Layout counts, notify tells every rank where its rows will lie, dispatch writes each row there.
-// usage: mpirun -np 2 07_dispatch [--break]
+// usage: mpirun --oversubscribe -np 2 07_dispatch [--break]
 //   --break   each rank makes its receive buffer as long as its own rows, not as the most of any rank
 
 #include "apps/07_dispatch/worked_example.hpp"

@@ -1,5 +1,5 @@
 // The whole way of a token: layout, notify, dispatch, experts, combine.
-// usage: mpirun -np 2 08_combine [--break]
+// usage: mpirun --oversubscribe -np 2 08_combine [--break]
 //   --break   rank 1 leaves combine out
 
 #include "apps/07_dispatch/worked_example.hpp"

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "apps/shmoe/command.hpp"
+#include "bootstrap/rendezvous_file.hpp"
 #include "shmem/segment.hpp"
 
 namespace shmoe::apps {
@@ -19,6 +20,11 @@ int clean(bool dry_run) {
   for (const std::string& name : report->removed) fmt::print("{} {}\n", dry_run ? "would remove" : "removed", name);
   for (const std::string& name : report->live) fmt::print("kept {}: in use, or just being created\n", name);
   for (const std::string& name : report->foreign) fmt::print("skipped {}: it belongs to another user\n", name);
+  if (const auto folder = bootstrap::runtime_folder(bootstrap::process_environment(), "/tmp")) {
+    for (const std::string& name : bootstrap::remove_stale_meetings(*folder, dry_run)) {
+      fmt::print("{} {}\n", dry_run ? "would remove" : "removed", (*folder / name).native());
+    }
+  }
   fmt::print("{} {}, {} in use, {} of other users\n", report->removed.size(), dry_run ? "stale" : "removed",
              report->live.size(), report->foreign.size());
   return 0;

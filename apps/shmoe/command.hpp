@@ -22,7 +22,7 @@ void add_moe(CLI::App& app, Invocation& invocation);
 void add_clean(CLI::App& app, Invocation& invocation);
 void add_info(CLI::App& app, Invocation& invocation);
 
-/// 86 for a proven deadlock, 85 for a broken contract, else 1.
+/// 85 for a broken contract, else 1; 86 is reserved for proven deadlocks, which nothing reports yet.
 int exit_code_of(const Error& error);
 
 /// Says what failed and returns the exit code.

@@ -108,13 +108,13 @@ void add_info(CLI::App& app, Invocation& invocation) {
   command->add_flag("--json", options->json, "as one JSON object");
   command->add_flag("--settings-markdown", options->settings_markdown, "the table of settings in the README");
   command->add_option("--ranks", options->ranks, "ranks of the map, default 8")
-      ->check(CLI::Range(1, 4096))
+      ->check(CLI::Range(1, 4096).description(""))
       ->type_name("R");
   command->add_option("--cores", options->cores, "cores of the map, default SHMOE_CORES")
-      ->check(CLI::Range(1, static_cast<int>(shmem::kMaxCores)))
+      ->check(CLI::Range(1, static_cast<int>(shmem::kMaxCores)).description(""))
       ->type_name("C");
   command->add_option("--profile", options->profile, "profile of the map, default SHMOE_PROFILE")
-      ->check(CLI::IsMember(profiles))
+      ->check(CLI::IsMember(profiles).description(""))
       ->type_name("NAME");
   command->callback([options, &invocation] { invocation.exit_code = info(*options); });
 }

@@ -1,10 +1,25 @@
 #include "apps/shmoe/layout_view.hpp"
 
+#include <cstdint>
+#include <string_view>
+
 #include <fmt/format.h>
 
 #include "apps/shmoe/machine.hpp"
 
 namespace shmoe::apps {
+namespace {
+
+std::string counted(std::int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+/// Has its place in the map, as published, and no operator that uses it yet.
+bool is_reserved(std::string_view region) {
+  return region == "low-latency region" || region == "ipc flags" || region == "ipc data";
+}
+
+}  // namespace
 
 std::vector<std::pair<std::string, std::string>> overlaps(const shmem::BlockMap& map) {
   std::vector<std::pair<std::string, std::string>> found;
@@ -18,16 +33,18 @@ std::vector<std::pair<std::string, std::string>> overlaps(const shmem::BlockMap&
 }
 
 std::string to_text(const shmem::BlockMap& map) {
-  std::string text = fmt::format("block of a communicator: {} ranks, {} cores, {} flags a source, {} experts\n",
-                                 map.shape.ranks, map.shape.cores, map.shape.slots, map.shape.experts);
+  std::string text = fmt::format("block of a communicator: {}, {}, {} from each rank, {}\n",
+                                 counted(map.shape.ranks, "rank"), counted(map.shape.cores, "core"),
+                                 counted(map.shape.slots, "flag"), counted(map.shape.experts, "expert"));
   text += fmt::format("{:<20} {:>14} {:>14}  {}\n", "region", "from", "to", "size");
   for (const auto& [name, region] : map.regions()) {
-    text += fmt::format("{:<20} {:>#14x} {:>#14x}  {}\n", name, region.at.value(), region.end().value(),
-                        human(region.size));
+    text += fmt::format("{:<20} {:>#14x} {:>#14x}  {}{}\n", name, region.at.value(), region.end().value(),
+                        human(region.size), is_reserved(name) ? ", reserved" : "");
   }
   text += fmt::format("{:<20} {:>14} {:>#14x}  {}\n", "whole block", "", map.size.value(), human(map.size));
   const auto shared = overlaps(map);
   if (shared.empty()) text += "no two regions overlap\n";
+  text += "reserved: kept free for operators to come\n";
   for (const auto& [a, b] : shared) text += fmt::format("{} overlaps {}, as published\n", a, b);
   return text;
 }

@@ -1,5 +1,6 @@
 // The command line of shmoe.
 
+#include <cstdio>
 #include <algorithm>
 #include <cctype>
 #include <memory>
@@ -59,8 +60,18 @@ int refuse(const CLI::App& app, const Invocation& invocation, const CLI::ParseEr
   return 1;
 }
 
+/// Asked for nothing or for help only.
+bool wants_help(const std::vector<std::string>& words) {
+  return words.size() == 1 || (words.size() == 2 && words[1] == "help");
+}
+
 int parse_and_run(CLI::App& app, Invocation& invocation) {
   std::vector<std::string> words = invocation.words;
+  if (wants_help(words)) {
+    fmt::print(words.size() == 1 ? stderr : stdout, "{}", app.help());
+    return words.size() == 1 ? 1 : 0;
+  }
+  if (words.size() == 3 && words[1] == "help") words = {words[0], words[2], "--help"};
   invocation.after_dashes = split_dashes(words);
   std::vector<std::string> reversed(words.rbegin(), words.rend() - 1);
   try {
@@ -84,7 +95,10 @@ int run_command_line(int argc, char** argv) {
   add_info(app, invocation);
   add_clean(app, invocation);
   app.footer("\nSettings from the environment:\n" + runtime::settings_text());
-  return parse_and_run(app, invocation);
+  const int code = parse_and_run(app, invocation);
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  say("shmoe: standard output cannot be written: the report is lost");
+  return code == 0 ? 1 : code;
 }
 
 }  // namespace

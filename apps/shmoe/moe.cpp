@@ -1,8 +1,9 @@
 // shmoe moe: the main job, started by itself or by any launcher.
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <fstream>
-#include <map>
 #include <memory>
 
 #include <unistd.h>
@@ -22,19 +23,30 @@ constexpr const char* kDescription =
     "Runs the communication of mixture-of-experts layers between processes and checks every byte.\n\n"
     "  shmoe moe --ranks 8                                    routing drawn from measured load\n"
     "  shmoe moe --ranks 8 --routing law_layer8.txt           recorded routing, a batch a line\n"
-    "  mpirun -n 8 shmoe moe --routing a.txt,b.txt            under another launcher; two layers by turns\n\n"
+    "  mpirun -np 8 shmoe moe --routing a.txt,b.txt           under another launcher; two layers by turns\n\n"
     "Each step goes layout -> notify -> dispatch -> experts -> combine. The experts are known linear maps, so every\n"
     "received row and every combined token is compared with a sequential reference, to the bit. At the end: the times "
     "of\n"
     "each stage by rank, and 'verified: bit-exact' if all ranks found everything right.\n\n"
-    "Exit code: 0 verified; 1 failed; 85 broken contract; 86 proven deadlock; 128 + signal for a killed rank.";
+    "Routing files, rank r of R taking line (step * R + r) mod lines:\n"
+    "  id <tab> id ... <tab><tab> weight <tab> weight ...     as ESFT publishes them; token t owns K of each\n"
+    "  {\"topk_ids\": [[3, -1]], \"topk_weights\": [[0.6, 0]]}   -1 drops a pair; weights may be left out\n\n"
+    "GB/s: rows sent by the time in the operator, waiting for other ranks included.\n"
+    "Exit code: 0 verified; 1 failed; 85 broken contract (86 reserved); 128 + signal for a killed rank.";
 
 constexpr std::int32_t kDefaultRanks = 4;
+constexpr std::array kDtypes{DType::bf16, DType::fp16, DType::fp32};
+
+/// Of a name that the parser has let pass.
+DType dtype_named(std::string_view name) {
+  return *std::ranges::find_if(kDtypes, [name](DType dtype) { return name == name_of(dtype); });
+}
 
 struct MoeOptions {
   std::optional<std::int32_t> ranks;
   std::optional<std::int32_t> cores;
   std::optional<std::string> profile;
+  std::string dtype = "bf16";
   MoePlan plan;
   std::optional<std::string> json;  // a file, or "-"
 };
@@ -102,42 +114,64 @@ Result<void> write_report(const MoeOptions& options, const MoeReport& report) {
   return Error{.code = Errc::io, .context = fmt::format("cannot write {}", *options.json), .sys = errno};
 }
 
-Result<void> be_rank(const MoeOptions& options, const bootstrap::Launch& launch) {
+/// Of an error before or while the ranks join: has this rank alone found it? The others then wait in vain, so it speaks.
+bool is_own(Rank rank, const Error& error) {
+  switch (error.code) {
+    case Errc::peer_lost:
+    case Errc::aborted:
+    case Errc::deadline:
+    case Errc::mismatch: return false;
+    default: return !error.where || *error.where == rank;
+  }
+}
+
+/// All ranks of a job that has started fail together, so one of them tells: rank 0, or rank 1 where rank 0 is lost.
+bool tells(Rank rank, const Error& error) {
+  const bool first_is_lost = error.code == Errc::peer_lost && error.where == Rank{0};
+  return rank == Rank{first_is_lost ? 1 : 0};
+}
+
+int fail_to_start(Rank rank, const Error& error) {
+  return tells(rank, error) || is_own(rank, error) ? failed(kName, error) : exit_code_of(error);
+}
+
+Result<void> check_ranks(const MoeOptions& options, const bootstrap::Launch& launch) {
   if (options.ranks && *options.ranks != launch.size) {
     return Error{.code = Errc::invalid_argument,
                  .context = fmt::format("--ranks is {} but {} started {} ranks: leave --ranks out", *options.ranks,
                                         launch.launcher, launch.size)};
   }
-  const auto config = config_of(options);
-  if (!config) return config.error();
-  auto world = runtime::World::create(*config);
-  if (!world) return std::move(world).error();
+  return {};
+}
+
+Result<void> be_rank(const MoeOptions& options, const bootstrap::Launch& launch, runtime::World& world) {
   MoePlan plan = options.plan;
   if (launch.rank == Rank{0}) plan.progress = Progress{};
   try {
-    auto report = run_moe_job(**world, plan);
+    auto report = run_moe_job(world, plan);
     if (!report) return std::move(report).error();
     report->launcher = launch.launcher;
-    if (auto ended = (*world)->finalize(); !ended) return ended;
+    if (auto ended = world.finalize(); !ended) return ended;
     return launch.rank == Rank{0} ? write_report(options, *report) : Result<void>{};
   } catch (const ContractViolation& violation) {
     const Error error{.code = Errc::broken_contract, .context = violation.what(), .where = launch.rank};
-    (*world)->abort(error);
+    world.abort(error);
     return error;
   }
-}
-
-/// All ranks of a job fail together, so one of them tells: rank 0, or rank 1 where rank 0 is lost.
-bool tells(Rank rank, const Error& error) {
-  const bool first_is_lost = error.code == Errc::peer_lost && error.where == Rank{0};
-  return rank == Rank{first_is_lost ? 1 : 0};
 }
 
 int moe(const MoeOptions& options, const Invocation& invocation) {
   const auto launch = bootstrap::detect_launch(bootstrap::process_environment());
   if (!launch) return failed(kName, launch.error());
   if (launch->launcher == "none") return start_ranks(options, invocation);
-  const auto done = be_rank(options, *launch);
+  if (const auto right = check_ranks(options, *launch); !right) {
+    return tells(launch->rank, right.error()) ? failed(kName, right.error()) : exit_code_of(right.error());
+  }
+  const auto config = config_of(options);
+  if (!config) return fail_to_start(launch->rank, config.error());
+  const auto world = runtime::World::create(*config);
+  if (!world) return fail_to_start(launch->rank, world.error());
+  const auto done = be_rank(options, *launch, **world);
   if (done) return 0;
   return tells(launch->rank, done.error()) ? failed(kName, done.error()) : exit_code_of(done.error());
 }
@@ -152,40 +186,41 @@ void add_routing_options(CLI::App& command, MoePlan& plan) {
   command
       .add_option("--tokens", plan.routing.tokens,
                   "tokens of a rank and step, default 128; with --routing: at most so many of a line")
-      ->check(CLI::Range(0, 1 << 24))
+      ->check(CLI::Range(0, 1 << 24).description(""))
       ->type_name("T");
   command.add_option("--topk", plan.routing.topk, "experts of a token, default 8; with --routing: 6")
-      ->check(CLI::Range(1, 4096))
+      ->check(CLI::Range(1, 4096).description(""))
       ->type_name("K");
   command.add_option("--experts", plan.routing.experts, "routed experts, default 64")
-      ->check(CLI::Range(1, 1 << 16))
+      ->check(CLI::Range(1, 1 << 16).description(""))
       ->type_name("E");
   command.add_option("--seed", plan.routing.seed, "of drawn routing and of the tokens, default 1")->type_name("S");
 }
 
 void add_job_options(CLI::App& command, MoeOptions& options) {
-  const std::map<std::string, DType> dtypes{{"bf16", DType::bf16}, {"fp16", DType::fp16}, {"fp32", DType::fp32}};
+  std::vector<std::string> dtypes;
+  for (const DType dtype : kDtypes) dtypes.emplace_back(name_of(dtype));
   std::vector<std::string> profiles;
   for (const Profile& profile : kProfiles) profiles.emplace_back(name_of(profile.id));
   command
       .add_option("-n,--ranks", options.ranks,
                   fmt::format("processes to start, default {}; under a launcher it must agree", kDefaultRanks))
-      ->check(CLI::Range(1, 4096))
+      ->check(CLI::Range(1, 4096).description(""))
       ->type_name("R");
   command.add_option("--cores", options.cores, "cores of a rank, default SHMOE_CORES")
-      ->check(CLI::Range(1, static_cast<int>(shmem::kMaxCores)))
+      ->check(CLI::Range(1, static_cast<int>(shmem::kMaxCores)).description(""))
       ->type_name("C");
-  command.add_option("--dtype", options.plan.shape.dtype, "bf16, fp16 or fp32; default bf16")
-      ->transform(CLI::CheckedTransformer(dtypes).description(""))
+  command.add_option("--dtype", options.dtype, "bf16, fp16 or fp32; default bf16")
+      ->check(CLI::IsMember(dtypes).description(""))
       ->type_name("TYPE");
   command.add_option("--hidden", options.plan.shape.hidden, "columns of a row, default 2048")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(CLI::Range(1, 1 << 20).description(""))
       ->type_name("H");
   command.add_option("--steps", options.plan.steps, "measured steps, default 20")
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(CLI::Range(1, 1'000'000).description(""))
       ->type_name("N");
   command.add_option("--warmup", options.plan.warmup, "steps before them, checked but not measured; default 2")
-      ->check(CLI::Range(0, 1'000'000))
+      ->check(CLI::Range(0, 1'000'000).description(""))
       ->type_name("N");
   command.add_option("--profile", options.profile, "protocol, default SHMOE_PROFILE")
       ->check(CLI::IsMember(profiles).description(""))
@@ -203,12 +238,13 @@ void add_job_options(CLI::App& command, MoeOptions& options) {
 void add_moe(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<MoeOptions>();
   CLI::App* command = app.add_subcommand("moe", kDescription);
-  command->footer("\nSettings from the environment:\n" + runtime::settings_text());
+  command->footer("\nSettings from the environment: `shmoe info` shows them with their values.");
   add_job_options(*command, *options);
   add_routing_options(*command, options->plan);
   command->callback([options, command, &invocation] {
     if (command->count("--json") > 0 && (!options->json || options->json->empty())) options->json = "-";
     options->plan.shape.seed = options->plan.routing.seed;
+    options->plan.shape.dtype = dtype_named(options->dtype);
     invocation.exit_code = moe(*options, invocation);
   });
 }

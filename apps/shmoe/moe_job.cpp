@@ -76,6 +76,8 @@ Result<MoeReport> run_moe_job(runtime::World& world, const MoePlan& plan) {
   if (!records) return std::move(records).error();
   return MoeReport{.launcher = {},
                    .routing = prepared->source.description(),
+                   .weights = prepared->source.weights(),
+                   .doubt = prepared->source.doubt(),
                    .profile = std::string{name_of(comm.profile().id)},
                    .cores = comm.cores(),
                    .experts = prepared->source.experts(),

@@ -27,12 +27,16 @@ double gigabytes_a_second(const RankRecord& record, Stage stage, const MoeShape&
   return ratio(bytes, record.total_ms[static_cast<std::size_t>(stage)] * 1e6);
 }
 
+/// Of few steps the 99th percentile is the largest, and is called so.
+constexpr std::int64_t kStepsForP99 = 100;
+
 std::string row_of(const MoeReport& report, std::size_t rank) {
   const RankRecord& record = report.ranks[rank];
   std::string text =
       fmt::format("{:>4} {:>8} {:>8} {:>7.2f}", rank, record.tokens, record.rows_received, ranks_a_token(record));
   for (std::size_t stage = 0; stage < kStages; ++stage) {
-    text += fmt::format(" {:>15}", fmt::format("{:.3f}/{:.3f}", record.median_ms[stage], record.p99_ms[stage]));
+    const double high = report.steps < kStepsForP99 ? record.max_ms[stage] : record.p99_ms[stage];
+    text += fmt::format(" {:>15}", fmt::format("{:.3f}/{:.3f}", record.median_ms[stage], high));
   }
   text += fmt::format(" {:>8.2f} {:>8.2f}\n", gigabytes_a_second(record, Stage::dispatch, report.shape),
                       gigabytes_a_second(record, Stage::combine, report.shape));
@@ -73,6 +77,7 @@ RankRecord RankRecorder::record() const {
   for (std::size_t stage = 0; stage < kStages; ++stage) {
     record.median_ms[stage] = median(samples_ms_[stage]);
     record.p99_ms[stage] = p99(samples_ms_[stage]);
+    record.max_ms[stage] = quantile(samples_ms_[stage], 1);
     record.total_ms[stage] = std::accumulate(samples_ms_[stage].begin(), samples_ms_[stage].end(), 0.0);
   }
   return record;
@@ -93,13 +98,17 @@ double MoeReport::imbalance() const {
 }
 
 std::string to_text(const MoeReport& report) {
-  std::string text = fmt::format("{} ranks of {} {}, started by {}, profile {}\n", report.ranks.size(), report.cores,
+  std::string text = fmt::format("{} {} of {} {}, started by {}, profile {}\n", report.ranks.size(),
+                                 report.ranks.size() == 1 ? "rank" : "ranks", report.cores,
                                  report.cores == 1 ? "core" : "cores", report.launcher, report.profile);
-  text += fmt::format("routing {}: {} experts, top {}; {} rows of hidden {}; {} steps after {} to warm up\n\n",
-                      report.routing, report.experts, report.topk, name_of(report.shape.dtype), report.shape.hidden,
-                      report.steps, report.warmup);
-  text += fmt::format("{:>4} {:>8} {:>8} {:>7} {:^79} {:^17}\n", "", "", "rows", "ranks/", "milliseconds, median/p99",
-                      "GB/s");
+  text +=
+      fmt::format("routing {}: {} experts, top {}; {} rows of hidden {}; weights {}; {} steps after {} to warm up\n",
+                  report.routing, report.experts, report.topk, name_of(report.shape.dtype), report.shape.hidden,
+                  report.weights, report.steps, report.warmup);
+  if (!report.doubt.empty()) text += fmt::format("note: {}\n", report.doubt);
+  text += '\n';
+  const char* times = report.steps < kStepsForP99 ? "milliseconds, median/max" : "milliseconds, median/p99";
+  text += fmt::format("{:>4} {:>8} {:>8} {:>7} {:^79} {}\n", "", "", "rows", "ranks/", times, "GB/s incl. waiting");
   text += fmt::format("{:>4} {:>8} {:>8} {:>7}", "rank", "tokens", "received", "token");
   for (const char* stage : kStageNames) text += fmt::format(" {:>15}", stage);
   text += fmt::format(" {:>8} {:>8}\n", "dispatch", "combine");
@@ -120,12 +129,12 @@ nlohmann::ordered_json to_json(const MoeReport& report, const Machine& machine) 
   json["schema"] = kSchema;
   json["command"] = "shmoe moe";
   json["machine"] = to_json(machine);
-  json["world"] = {{"launcher", report.launcher},   {"ranks", report.ranks.size()},
-                   {"cores", report.cores},         {"profile", report.profile},
-                   {"routing", report.routing},     {"experts", report.experts},
-                   {"topk", report.topk},           {"dtype", name_of(report.shape.dtype)},
-                   {"hidden", report.shape.hidden}, {"seed", report.shape.seed},
-                   {"steps", report.steps},         {"warmup", report.warmup}};
+  json["world"] = {
+      {"launcher", report.launcher},   {"ranks", report.ranks.size()}, {"cores", report.cores},
+      {"profile", report.profile},     {"routing", report.routing},    {"weights", report.weights},
+      {"experts", report.experts},     {"topk", report.topk},          {"dtype", name_of(report.shape.dtype)},
+      {"hidden", report.shape.hidden}, {"seed", report.shape.seed},    {"steps", report.steps},
+      {"warmup", report.warmup}};
   json["ranks"] = nlohmann::ordered_json::array();
   for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
     const RankRecord& record = report.ranks[rank];

@@ -22,6 +22,7 @@ struct RankRecord {
   std::int64_t verified_steps = 0;  // warm-up included
   std::array<double, kStages> median_ms{};
   std::array<double, kStages> p99_ms{};
+  std::array<double, kStages> max_ms{};
   std::array<double, kStages> total_ms{};
 };
 
@@ -40,6 +41,8 @@ class RankRecorder {
 struct MoeReport {
   std::string launcher;
   std::string routing;
+  std::string weights;  // as RoutingSource says
+  std::string doubt;    // likewise; a line of the table where there is one
   std::string profile;
   std::int32_t cores = 1;
   std::int32_t experts = 0;

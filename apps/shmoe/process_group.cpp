@@ -106,6 +106,7 @@ class Group {
   void reap();
   void on_first_failure(const End& end);
   void terminate(int number);
+  void signal_all(int number) const;
   void on_deadline();
   void drain();
   void kill_all();
@@ -176,10 +177,7 @@ void Group::poll_once() {
 
 void Group::on_signal(int number) {
   if (number == SIGCHLD) return reap();
-  if (stage_ >= Stage::terminating) {
-    ::kill(-guardian_.pid, SIGKILL);
-    return;
-  }
+  if (stage_ >= Stage::terminating) return signal_all(SIGKILL);
   if (!code_) {
     say("{}: told to end by {}; ending {} ranks", plan_.name, signal_name(number), alive());
     code_ = 128 + number;
@@ -217,8 +215,16 @@ void Group::set_stage(Stage stage, std::chrono::milliseconds limit) {
   deadline_ = Clock::now() + limit;
 }
 
-void Group::terminate(int number) {
+/// The group, and the ranks that have left it for one of their own.
+void Group::signal_all(int number) const {
   ::kill(-guardian_.pid, number);
+  for (const pid_t pid : pids_) {
+    if (pid > 0 && ::getpgid(pid) != guardian_.pid) ::kill(pid, number);
+  }
+}
+
+void Group::terminate(int number) {
+  signal_all(number);
   set_stage(Stage::terminating, plan_.grace);
 }
 
@@ -233,7 +239,7 @@ void Group::on_deadline() {
     case Stage::terminating:
     case Stage::killing:
       if (stage_ == Stage::terminating) say("{}: {} did not end when told to; killed", plan_.name, names_of_alive());
-      ::kill(-guardian_.pid, SIGKILL);
+      signal_all(SIGKILL);
       set_stage(Stage::killing, plan_.grace);
   }
 }
@@ -257,7 +263,7 @@ void Group::drain() {
 
 void Group::kill_all() {
   if (guardian_.pid < 0) return;
-  ::kill(-guardian_.pid, SIGKILL);
+  signal_all(SIGKILL);
   for (const pid_t pid : pids_) {
     if (pid > 0) ::waitpid(pid, nullptr, 0);
   }

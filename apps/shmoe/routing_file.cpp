@@ -106,14 +106,38 @@ Result<void> parse_matrix(const json& matrix, const char* name, std::size_t& col
   return {};
 }
 
+/// The parser's message without its own name and line, of which there is one: "column 9: syntax error while ...".
+std::string reason_of(const json::exception& error) {
+  const std::string_view what = error.what();
+  for (const std::string_view mark : {"column ", "] "}) {
+    if (const std::size_t at = what.find(mark); at != std::string_view::npos) {
+      return std::string{what.substr(mark == "] " ? at + mark.size() : at)};
+    }
+  }
+  return std::string{what};
+}
+
+Result<json> parse_object(std::string_view line, const Place& place) {
+  try {
+    return json::parse(line);
+  } catch (const json::exception& error) {
+    return place.error(fmt::format("no JSON object: {}", reason_of(error)));
+  }
+}
+
 Result<Batch> parse_json(std::string_view line, const RoutingRules& rules, const Place& place, std::int32_t& topk) {
-  const json object = json::parse(line, nullptr, false);
-  if (!object.is_object()) return place.error("no JSON object");
+  const Result<json> parsed = parse_object(line, place);
+  if (!parsed) return parsed.error();
+  const json& object = *parsed;
+  for (const auto& [key, value] : object.items()) {
+    if (key == "topk_ids" || key == "topk_weights") continue;
+    return place.error(fmt::format("\"{}\" is no key here; \"topk_ids\" and \"topk_weights\" are", key));
+  }
   if (!object.contains("topk_ids")) return place.error("no \"topk_ids\"");
   auto columns = static_cast<std::size_t>(topk);
   Batch batch;
   const auto check_expert = [&](const json& value) -> Result<void> {
-    if (!value.is_number_integer())
+    if (!value.is_number_integer() || value.get<double>() > 1e9)
       return place.error(fmt::format("topk_ids has {}, which is no expert id", value.dump()));
     return check_id(value.get<std::int64_t>(), -1, rules, place);
   };
@@ -141,10 +165,17 @@ Result<Batch> parse_json(std::string_view line, const RoutingRules& rules, const
 Result<RoutingFile> read_routing(std::istream& in, const std::string& path, const RoutingRules& rules) {
   RoutingFile file{path, rules.topk_given ? rules.topk : 0, {}};
   std::string line;
+  std::size_t blank = 0;  // the first empty line; only empty ones may follow
   for (std::size_t number = 1; std::getline(in, line); ++number) {
     const Place place{path, number};
     if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line.empty()) return place.error("empty; a batch without tokens is written {\"topk_ids\": []}");
+    if (line.empty()) {
+      if (blank == 0) blank = number;
+      continue;
+    }
+    if (blank != 0) {
+      return Place{path, blank}.error("empty; a batch without tokens is written {\"topk_ids\": []}");
+    }
     const bool is_json = line.front() == '{';
     if (!is_json && file.topk == 0) file.topk = rules.topk;
     if (!is_json && file.topk != rules.topk)

@@ -4,6 +4,7 @@
 //   id <tab> id ... <tab><tab> weight <tab> weight ...           token t owns fields K*t .. K*t+K-1 of both parts
 //   {"topk_ids": [[3, 7], [1, 3]], "topk_weights": [[0.6, 0.4], [0.9, 0.1]]}      weights may be left out
 //
+// Empty lines may stand at the end. -1 as an id of the second format drops the pair.
 // Source of the first: expert weights published with ESFT (top 6 of 64 experts of DeepSeek-V2-Lite).
 
 #include <cstdint>

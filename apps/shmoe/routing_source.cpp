@@ -1,5 +1,6 @@
 #include "apps/shmoe/routing_source.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -40,6 +41,30 @@ std::string RoutingSource::description() const {
   std::vector<std::string> names;
   for (const RoutingFile& layer : layers_) names.push_back(std::filesystem::path{layer.path}.filename());
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string RoutingSource::weights() const {
+  if (layers_.empty()) return "drawn";
+  bool with = false;
+  bool without = false;
+  for (const RoutingFile& layer : layers_) {
+    for (const Batch& batch : layer.batches) {
+      with = with || !batch.weights.empty();
+      without = without || (batch.weights.empty() && batch.tokens > 0);
+    }
+  }
+  return !with ? "none" : without ? "from file, none in some lines" : "from file";
+}
+
+std::string RoutingSource::doubt() const {
+  std::int64_t largest = -1;
+  for (const RoutingFile& layer : layers_) {
+    for (const Batch& batch : layer.batches) {
+      if (!batch.topk_ids.empty()) largest = std::max(largest, *std::ranges::max_element(batch.topk_ids));
+    }
+  }
+  if (layers_.empty() || 2 * (largest + 1) > experts()) return {};
+  return fmt::format("largest id {} of {} experts; see --experts", largest, experts());
 }
 
 Batch RoutingSource::batch(std::int64_t step, Rank rank, std::int32_t ranks) const {

@@ -30,6 +30,10 @@ class RoutingSource {
   [[nodiscard]] std::int32_t experts() const { return world_.experts; }
   /// "law_layer8.txt" or "drawn from measured load".
   [[nodiscard]] std::string description() const;
+  /// "drawn", "from file", "none" (every weight is 1), or "from file, none in some lines".
+  [[nodiscard]] std::string weights() const;
+  /// What looks like a slip: files whose ids all lie in the lower half of the experts. Empty where nothing does.
+  [[nodiscard]] std::string doubt() const;
 
   /// Line (step * ranks + rank) mod lines, counting a step only when all layers have had their turn.
   [[nodiscard]] Batch batch(std::int64_t step, Rank rank, std::int32_t ranks) const;

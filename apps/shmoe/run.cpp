@@ -61,17 +61,17 @@ void add_run(CLI::App& app, Invocation& invocation) {
   command->prefix_command();
   command->add_option("-n,--ranks", options->plan.ranks, "number of ranks")
       ->required()
-      ->check(CLI::Range(1, 4096))
+      ->check(CLI::Range(1, 4096).description(""))
       ->type_name("N");
   command->add_option("--cores", options->cores, "cores of a rank (sets SHMOE_CORES)")
-      ->check(CLI::Range(1, static_cast<int>(shmem::kMaxCores)))
+      ->check(CLI::Range(1, static_cast<int>(shmem::kMaxCores)).description(""))
       ->type_name("C");
   command->add_option("--env", options->assignments, "NAME=VALUE for all ranks; may be repeated")
       ->expected(1)
       ->take_all()
       ->type_name("NAME=VALUE");
   command->add_option("--timeout", options->timeout_s, "end the job after so many seconds, with exit code 124")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(CLI::Range(0.001, 1e6).description(""))
       ->type_name("SECONDS");
   command->add_flag("--no-prefix", options->no_prefix, "pass lines on as they are");
   command->callback([options, command, &invocation] {

@@ -146,7 +146,7 @@ void Door::refuse(const GuestPtr& guest) {
   const auto hello = decode_hello(keep->hello);
   const auto frame =
       failure_frame(Error{Errc::refused,
-                          fmt::format("rank 0 refused rank {} at {}: it gave another secret: set the same "
+                          fmt::format("rank 0 refused rank {} at {}: it gave another secret or job: set the same "
                                       "SHMOE_SECRET on every rank, and give each job its own address",
                                       hello->rank, keep->address),
                           {},

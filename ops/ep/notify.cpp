@@ -129,6 +129,7 @@ NotifyTables prepare_notify(const NotifyArgs& args, Rank rank) {
       static_cast<std::size_t>(args.experts.experts()) * static_cast<std::size_t>(args.experts.ranks());
   tables.recv_data.resize(entries);
   tables.put_offset.resize(entries);
+  tables.owner_map = args.experts.hash();
   if (rank < Rank{args.experts.ranks()}) tables.recv_tokens_per_expert.resize(args.experts.experts_of(rank).size());
   return tables;
 }

@@ -28,6 +28,7 @@ struct NotifyArgs {
 struct NotifyTables {
   std::vector<std::int32_t> recv_data;   // [R, E]: pairs of rank s for expert e
   std::vector<std::int64_t> put_offset;  // [E, R]: first row, on the owner of e, of the rows that rank s sends to e
+  std::uint64_t owner_map = 0;           // ExpertMap::hash of the map these tables follow
   std::int64_t total_recv_tokens = 0;    // rows of the rank that receives most
   std::int64_t max_bs = 0;               // most tokens on any rank, as floor(pairs / K)
   std::vector<std::int64_t> recv_tokens_per_expert;  // [own L]: rows of each own expert: counts, no prefix

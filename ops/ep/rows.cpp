@@ -17,6 +17,11 @@ std::optional<Error> RowMap::shape_fault() const {
                     fmt::format("notify's tables of {} entries are not those of {} experts on {} ranks",
                                 notify_->put_offset.size(), experts, ranks));
   }
+  if (notify_->owner_map != experts_->hash()) {
+    return fault_of(
+        me_, Errc::invalid_argument,
+        fmt::format("the owner map of these {} experts is not the one notify laid the rows out by", experts));
+  }
   return std::nullopt;
 }
 
@@ -87,6 +92,7 @@ Handshake row_handshake(const RowCall& call, const RowMap& rows, const shmem::Bl
                         std::uint64_t heap_history) {
   runtime::CallCard card(call.op);
   card.with("experts", rows.experts().experts())
+      .with("owner map", static_cast<std::int64_t>(rows.experts().hash()))
       .with("topk", rows.layout().topk)
       .with("hidden", call.hidden)
       .with("dtype", static_cast<std::int64_t>(call.dtype))

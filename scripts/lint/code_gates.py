@@ -59,6 +59,22 @@ def check_sleeps(tree):
     return [line for s in tree.cpp("tests") for line in _matches(s, _SLEEPS, "sleeps")]
 
 
+_FIXED_TIME = re.compile(r"\bconstexpr\b[^;()]*\bk\w+\s*[={].*?(\d(?:ns|us|ms|s|min|h)\b|seconds\s*[({])"
+                         r"|\bconstexpr\b[^;()]*seconds\s+k\w+\s*[={]")
+
+
+def check_times(tree):
+    """a fixed time says why it is none of the settings, in a comment on its line or above: on a busy machine it will pass"""
+    found = []
+    for s in tree.cpp("shmem", "runtime", "ops", "apps"):  # those of bootstrap hang off its one setting
+        for number, line in enumerate(s.code.splitlines(), 1):
+            if not _FIXED_TIME.search(line) or "//" in s.lines[number - 1]:
+                continue
+            if number == 1 or not s.lines[number - 2].lstrip().startswith("//"):
+                found.append(s.where(number))
+    return found
+
+
 _MAY_INCLUDE = {
     "shmem": {"shmem"},
     "bootstrap": {"shmem", "bootstrap"},

@@ -9,6 +9,7 @@ GATES = {
     "format": code_gates.check_format,
     "atomics": code_gates.check_atomics,
     "sleeps": code_gates.check_sleeps,
+    "times": code_gates.check_times,
     "layering": code_gates.check_layering,
     "pragma-once": code_gates.check_pragma_once,
     "headers": code_gates.check_headers,

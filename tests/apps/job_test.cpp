@@ -170,6 +170,21 @@ TEST_CASE("a single wrong bit is found and named") {
   CHECK(ran);
 }
 
+TEST_CASE("the table calls the largest of few samples by its name and leaves no blanks at line ends") {
+  MoeReport report;
+  report.steps = 99;
+  report.weights = "none";
+  report.doubt = "largest id 7 of 64 experts";
+  report.ranks = {RankRecord{}};
+  const std::string few = to_text(report);
+  CHECK(few.find("median/max") != std::string::npos);
+  CHECK(few.find("weights none") != std::string::npos);
+  CHECK(few.find("\nnote: largest id 7 of 64 experts\n") != std::string::npos);
+  CHECK(few.find(" \n") == std::string::npos);
+  report.steps = 100;
+  CHECK(to_text(report).find("median/p99") != std::string::npos);
+}
+
 TEST_CASE("a report that lacks a verified step does not say verified") {
   MoeReport report;
   report.steps = 2;

@@ -3,6 +3,10 @@
 # usage: moe_mpirun.sh SHMOE RANKS ROUTING_FILE
 set -euo pipefail
 shmoe=$1 ranks=$2 routing=$3
+if ! command -v mpirun >/dev/null; then
+  echo "skipped: there is no mpirun here"
+  exit 77
+fi
 if [[ ! -r $routing ]]; then
   echo "skipped: $routing is not here"
   exit 77

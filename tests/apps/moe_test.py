@@ -14,33 +14,34 @@ from cli import ROUTING, run
 
 STEPS = ("--steps", 2, "--warmup", 1)
 SMALL = ("--hidden", 64, "--tokens", 16, *STEPS)
-needs_routing = unittest.skipUnless(ROUTING.is_dir(), "no recorded routing here")
 
 
-class Exact(cli.Case):
+class Job(cli.Case):
     def verified(self, *words, **options):
         done = run("moe", *words, **options)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("verified: bit-exact", done.stdout)
         return done.stdout
 
-    @needs_routing
+
+@unittest.skipUnless(ROUTING.is_dir(), "no recorded routing here")
+class Recorded(Job):
     def test_recorded_routing_on_eight_ranks(self):
         text = self.verified("--ranks", 8, "--routing", ROUTING / "law_layer8.txt", "--steps", 2, "--warmup", 0)
         self.assertIn("8 ranks of 1 core, started by shmoe, profile safe", text)
-        self.assertIn("law_layer8.txt: 64 experts, top 6; bf16 rows of hidden 2048", text)
+        self.assertIn("law_layer8.txt: 64 experts, top 6; bf16 rows of hidden 2048; weights from file", text)
 
-    @needs_routing
     def test_any_number_of_ranks(self):
         for ranks in (1, 3, 7, 16):
             with self.subTest(ranks=ranks):
                 self.verified("--ranks", ranks, "--routing", ROUTING / "law_layer8.txt", "--steps", 1, "--hidden", 128)
 
-    @needs_routing
     def test_two_layers_by_turns(self):
         files = f"{ROUTING / 'law_layer8.txt'},{ROUTING / 'law_layer13.txt'}"
         self.verified("--ranks", 4, "--routing", files, "--steps", 3, "--hidden", 64)
 
+
+class Exact(Job):
     def test_dtypes_and_odd_rows(self):
         for dtype in ("bf16", "fp16", "fp32"):
             with self.subTest(dtype=dtype):
@@ -73,7 +74,7 @@ class Exact(cli.Case):
         self.assertIn("verified: bit-exact", done.stdout)
 
 
-class Report(cli.Case):
+class Schema(cli.Case):
     def test_json_follows_the_schema(self):
         try:
             import jsonschema
@@ -91,6 +92,8 @@ class Report(cli.Case):
                          sum(rank["rows_received"] for rank in report["ranks"]))
         self.assertEqual(report["world"]["launcher"], "shmoe")
 
+
+class Report(cli.Case):
     def test_json_to_a_file_beside_the_table(self):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "report.json"
@@ -99,13 +102,32 @@ class Report(cli.Case):
             self.assertTrue(json.loads(file.read_text())["verified"])
 
 
+class Overrun(cli.Case):
+    """The example of the README: the published barrier words overrun each other, the corrected ones do not."""
+
+    def moe(self, profile, steps):
+        return run("moe", "--ranks", 8, "--profile", profile, "--tokens", 0, "--hidden", 16, "--steps", steps,
+                   env={**os.environ, "SHMOE_WAIT_LIMIT_MS": "2000"})
+
+    def test_the_published_protocol_gets_stuck_and_says_where(self):
+        done = self.moe("faithful-2026-07", 3000)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("deadline passed", done.stderr)
+        self.assertIn("== 0x", done.stderr)
+
+    def test_the_corrected_protocol_does_not(self):
+        done = self.moe("safe", 100)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("verified: bit-exact", done.stdout)
+
+
 class Refused(cli.Case):
     def test_each_mistake_gives_one_message(self):
         mistakes = {
             ("--ranks", "0"): "--ranks",
             ("--bogus",): "--bogus",
             ("--hidden", "0"): "--hidden",
-            ("--dtype", "fp8"): "--dtype",
+            ("--dtype", "int8"): "--dtype: int8 not in {bf16,fp16,fp32}",
             ("--cores", "49"): "--cores",
             ("--profile", "fast"): "--profile",
             ("--topk", "65"): "top 65 of 64 experts",
@@ -122,6 +144,12 @@ class Refused(cli.Case):
             file.flush()
             done = run("moe", "--routing", file.name, "--topk", 2)
         self.assert_one_message(done, f"{file.name} line 2: field 2 is 'x'")
+
+    def test_a_rank_tells_what_it_alone_has_found(self):
+        script = '[ "$SHMOE_RANK" != 2 ] || export SHMOE_CORES=many; exec "$0" moe --tokens 1 --hidden 16'
+        done = run("run", "-n", 3, "--", "bash", "-c", script, cli.SHMOE)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"\[2\] shmoe moe: .*SHMOE_CORES is 'many'")
 
     def test_ranks_tell_once_what_all_found(self):
         for words, part in ((("--bogus",), "--bogus"), (("--routing", "nowhere"), "nowhere"),

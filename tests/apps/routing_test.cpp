@@ -39,6 +39,12 @@ TEST_CASE("a tab-separated line is a batch") {
   CHECK(file->batches[1].tokens == 1);
 }
 
+TEST_CASE("empty lines at the end are no batches") {
+  const auto file = read("3\t7\t\t1\t1\n\n\r\n");
+  REQUIRE(file);
+  CHECK(file->batches.size() == 1);
+}
+
 TEST_CASE("a JSON line is a batch") {
   const auto file = read(
       "{\"topk_ids\": [[3, 7], [-1, 3]], \"topk_weights\": [[0.5, 0.25], [1, 0]]}\n"
@@ -60,7 +66,8 @@ TEST_CASE("JSON says its top k itself, also after an empty batch") {
 TEST_CASE("a bad line is named with what is wrong") {
   const std::string good = "3\t7\t\t0.5\t0.5\n";
   CHECK(refusal("") == "routes line 1: no batch");
-  CHECK(refusal(good + "\n") == "routes line 2: empty; a batch without tokens is written {\"topk_ids\": []}");
+  CHECK(refusal("\n\n") == "routes line 1: no batch");
+  CHECK(refusal(good + "\n" + good) == "routes line 2: empty; a batch without tokens is written {\"topk_ids\": []}");
   CHECK(refusal(good + "3\t7\t0.5\t0.5\n") == "routes line 2: no two tabs between ids and weights");
   CHECK(refusal("3\tx\t\t1\t1\n") == "routes line 1: field 2 is 'x', which is no expert id");
   CHECK(refusal("3\t1.0\t\t1\t1\n") == "routes line 1: field 2 is '1.0', which is no expert id");
@@ -75,8 +82,13 @@ TEST_CASE("a bad line is named with what is wrong") {
 }
 
 TEST_CASE("bad JSON is named with what is wrong") {
-  CHECK(refusal("{\"topk_ids\": [[1, 2]]\n") == "routes line 1: no JSON object");
-  CHECK(refusal("{\"ids\": []}\n") == "routes line 1: no \"topk_ids\"");
+  CHECK(refusal("{\"topk_ids\": [[1, 2]]\n").find("routes line 1: no JSON object: column 22: syntax error") == 0);
+  CHECK(refusal("{\"topk_ids\": [[1e999]]}\n").find("routes line 1: no JSON object: number overflow") == 0);
+  CHECK(refusal("{\"topk_ids\": [[1, 2]], \"weights\": [[1, 1]]}\n") ==
+        "routes line 1: \"weights\" is no key here; \"topk_ids\" and \"topk_weights\" are");
+  CHECK(refusal("{\"topk_ids\": [[1, 18446744073709551615]]}\n") ==
+        "routes line 1: topk_ids has 18446744073709551615, which is no expert id");
+  CHECK(refusal("{\"topk_weights\": []}\n") == "routes line 1: no \"topk_ids\"");
   CHECK(refusal("{\"topk_ids\": 3}\n") == "routes line 1: topk_ids is no list of lists");
   CHECK(refusal("{\"topk_ids\": [1, 2]}\n") == "routes line 1: topk_ids is no list of lists of numbers");
   CHECK(refusal("{\"topk_ids\": [[1, 2], [3]]}\n") == "routes line 1: topk_ids has a row of 1 beside rows of 2");
@@ -177,6 +189,11 @@ TEST_CASE("lines are dealt to ranks in turn, layers step by step") {
   REQUIRE(source);
   CHECK(source->topk() == 1);
   CHECK(source->description() == "a, b");
+  CHECK(source->weights() == "none");
+  CHECK(source->doubt() == "largest id 14 of 64 experts; see --experts");
+  CHECK(RoutingSource::open({.files = {folder / "b"}, .experts = 29})->doubt().empty());
+  CHECK(RoutingSource::open({})->weights() == "drawn");
+  CHECK(RoutingSource::open({})->doubt().empty());
   const auto id = [&](std::int64_t step, std::int32_t rank) {
     return source->batch(step, Rank{rank}, 2).topk_ids.at(0);
   };

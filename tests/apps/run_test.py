@@ -131,7 +131,6 @@ def _started(*words):
 class Words(cli.Case):
     def test_each_mistake_gives_one_message(self):
         mistakes = {
-            (): "a subcommand is required",
             ("mo",): "there is no command 'mo'",
             ("run", "-n", "2"): "no program given",
             ("run", "--", "true"): "--ranks is required",
@@ -153,6 +152,11 @@ class Words(cli.Case):
         self.assert_one_message(done, "SHMOE_CORES is 'many'; it takes 1 to 48")
 
     def test_help_teaches(self):
+        for words in (("help",), ("help", "moe")):
+            self.assertIn("  shmoe moe --ranks 8", run(*words).stdout)
+            self.assertEqual(run(*words).returncode, 0)
+        self.assertIn("  shmoe moe --ranks 8", run().stderr)
+        self.assertEqual(run().returncode, 1)
         for words in ((), ("moe",), ("run",), ("clean",), ("info",)):
             done = run(*words, "--help")
             self.assertEqual(done.returncode, 0)
@@ -164,6 +168,7 @@ class Words(cli.Case):
 class Info(cli.Case):
     def test_layout_is_disjoint_and_the_published_one_is_not(self):
         self.assertIn("no two regions overlap", run("info", "--layout", "--ranks", 384, "--cores", 8).stdout)
+        self.assertRegex(run("info", "--layout").stdout, r"low-latency region .*, reserved\n")
         published = run("info", "--layout", "--profile", "faithful-2026-07").stdout
         self.assertIn("overlaps low-latency region, as published", published)
 

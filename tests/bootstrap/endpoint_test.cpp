@@ -107,9 +107,13 @@ TEST_CASE("an address that other hosts can reach needs a secret") {
   CHECK(refused.error().context.find("SHMOE_SECRET") != std::string::npos);
   const auto open = choose_endpoint("10.0.0.1:5", environment_of({}), launch_of(2, "hush"));
   REQUIRE(open.has_value());
-  CHECK(same(open->secret, hashed_secret("hush")));
-  CHECK_FALSE(same(open->secret, hashed_secret("hush ")));
-  CHECK(same(choose_endpoint("127.9.9.9:5", environment_of({}), launch_of(2))->secret, Secret{}));
+  const std::string job = launch_of(2).job_id;
+  CHECK(same(open->secret, hashed_secret("hush\n" + job)));
+  CHECK_FALSE(same(open->secret, hashed_secret("hush \n" + job)));
+  Launch other = launch_of(2, "hush");
+  other.job_id = job + "2";
+  CHECK_FALSE(same(open->secret, choose_endpoint("10.0.0.1:5", environment_of({}), other)->secret));
+  CHECK(same(choose_endpoint("127.9.9.9:5", environment_of({}), launch_of(2))->secret, hashed_secret("\n" + job)));
 }
 
 TEST_CASE("the published default is the last resort") {

@@ -97,6 +97,19 @@ TEST_CASE("the file of a dead owner is not believed, and is replaced") {
   }
 }
 
+TEST_CASE("cleaning takes what dead owners left, and nothing else") {
+  const test::TemporaryFolder folder;
+  write_by_hand(meeting_path(folder.path(), "dead"), content(9, dead_owner()));
+  write_by_hand(meeting_path(folder.path(), "living"), content(9, *this_process()));
+  write_by_hand(folder.path() / "somebody-else.meeting", content(9, dead_owner()));
+  const std::string dead = meeting_path(folder.path(), "dead").filename();
+  CHECK(remove_stale_meetings(folder.path(), true) == std::vector{dead});
+  CHECK(folder.entries() == 3);
+  CHECK(remove_stale_meetings(folder.path(), false) == std::vector{dead});
+  CHECK(folder.entries() == 2);
+  CHECK(remove_stale_meetings(folder.path() / "missing", false).empty());
+}
+
 TEST_CASE("a file that others may touch, or that is a link, is refused") {
   const test::TemporaryFolder folder;
   const auto path = meeting_path(folder.path(), "j");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/ops/ep_fixture.hpp"
+#include "tests/ops/pausing_fabric.hpp"
 
 using namespace shmoe;
 using test::EpCase;
@@ -31,6 +32,46 @@ void check_everywhere(const EpCase& input) {
   }
 }
 
+/// Random pauses before every signal and every wait.
+runtime::FabricDecorator pauses() {
+  MESSAGE("SHMOE_TEST_SEED=" << test::seed_of_run());
+  return test::pauses(test::seed_of_run());
+}
+
+void check_with_pauses(const EpCase& input, std::int64_t steps) {
+  const runtime::FabricDecorator decorate = pauses();
+  for (const std::int32_t cores : {1, 3}) {
+    INFO("cores " << cores);
+    CHECK(run_case(input, {.cores = cores, .views = cores == 1, .steps = steps, .decorate = decorate}) == "");
+  }
+}
+
+/// One routing, several payloads: dispatch, experts and combine on the same tables.
+void check_cached_tables(const EpCase& input, const Setup& setup) {
+  std::vector<EpCase> repeats(3, input);
+  for (std::size_t i = 0; i < repeats.size(); ++i) repeats[i].seed = 100 + i;
+  std::vector<std::string> found(static_cast<std::size_t>(input.ranks()), "not run");
+  const auto body = [&](runtime::World& world) -> Result<void> {
+    runtime::Communicator& comm = world.all();
+    const Result<test::Room> room = test::allocate_room(comm, {&input, 1});
+    if (!room) return room.error();
+    const Result<test::Tables> tables = test::run_tables(comm, input, room->counts[0]);
+    if (!tables) return tables.error();
+    std::string& own = found[comm.rank().index()];
+    own.clear();
+    for (const EpCase& repeat : repeats) {
+      const Result<test::Outcome> outcome = test::run_rows(comm, repeat, *room, *tables);
+      if (!outcome) return outcome.error();
+      if (own.empty()) own = test::difference(repeat, test::expect(repeat), comm.rank().value(), *outcome);
+    }
+    return comm.barrier();
+  };
+  const Result<void> done = runtime::World::run_as_threads(
+      input.ranks(), test::config_for(setup, test::heap_for({&input, 1})), body, setup.decorate);
+  REQUIRE_MESSAGE(done, to_string(done.error()));
+  CHECK(found == std::vector<std::string>(found.size()));
+}
+
 }  // namespace
 
 TEST_CASE("T01: a rank that receives nothing still takes part, 1000 times") {
@@ -40,57 +81,40 @@ TEST_CASE("T01: a rank that receives nothing still takes part, 1000 times") {
   const std::array cases = {make_case(1, {}, to_rank_zero), make_case(2, {}, to_rank_zero)};
   CHECK(run_cases(cases, {.cores = 1, .steps = 1000}) == "");
   CHECK(run_cases(cases, {.cores = 2, .steps = 100}) == "");
+  CHECK(run_cases(cases, {.cores = 2, .steps = 50, .decorate = pauses()}) == "");
 }
 
 TEST_CASE("T02: ranks without tokens") {
   check_everywhere(make_case(2, {.tokens = {0, 5, 0, 7}}));
-  const auto outcomes = test::outcomes_of(make_case(2, {.tokens = {0, 5, 0, 7}}), {.cores = 2});
+  check_with_pauses(make_case(2, {.tokens = {0, 5, 0, 7}}), 5);
+  // Only the ranks without tokens receive: each token goes to expert 1 of rank 0 and to expert 9 of rank 2.
+  const EpCase input =
+      make_case(2, {.tokens = {0, 5, 0, 7}}, [](std::int64_t, std::int64_t, std::int64_t k) { return k == 0 ? 1 : 9; });
+  check_everywhere(input);
+  const auto outcomes = test::outcomes_of(input, {.cores = 2});
   REQUIRE_MESSAGE(outcomes, to_string(outcomes.error()));
-  CHECK((*outcomes)[0].combined.empty());
-  CHECK((*outcomes)[0].notify.recv_tokens_per_expert.size() == 4);
+  const std::vector<std::int64_t> all_for_one{0, 12, 0, 0};
+  CHECK((*outcomes)[0].notify.recv_tokens_per_expert == all_for_one);
+  CHECK((*outcomes)[2].notify.recv_tokens_per_expert == all_for_one);
+  CHECK((*outcomes)[1].notify.recv_rows == 0);
+  CHECK((*outcomes)[3].notify.recv_rows == 0);
+  std::vector<std::byte> rows = input.tokens_of(1);
+  const std::vector<std::byte> later = input.tokens_of(3);
+  rows.insert(rows.end(), later.begin(), later.end());
+  for (const std::size_t rank : {0U, 2U}) {
+    const std::vector<std::byte>& received = (*outcomes)[rank].received;
+    REQUIRE(received.size() >= rows.size());
+    CHECK(std::equal(rows.begin(), rows.end(), received.begin()));
+    CHECK((*outcomes)[rank].layout.send_token_idx.empty());
+    CHECK((*outcomes)[rank].layout.num_tokens_per_rank == std::vector<std::int32_t>(4, 0));
+  }
 }
 
-TEST_CASE("T04: no tokens on rank 2, then the tables serve further dispatches with other tokens") {
+TEST_CASE("T04: no tokens on rank 2, then the tables serve further dispatches and combines with other tokens") {
   const EpCase input = make_case(4, {.tokens = {5, 3, 0, 6}});
-  std::vector<EpCase> repeats(3, input);
-  for (std::size_t i = 0; i < repeats.size(); ++i) repeats[i].seed = 100 + i;  // same routing, other payload
-  std::vector<std::string> found(4, "not run");
-  const auto body = [&](runtime::World& world) -> Result<void> {
-    runtime::Communicator& comm = world.all();
-    const std::int64_t rank = comm.rank().value();
-    const Result<test::Room> room = test::allocate_room(comm, {&input, 1});
-    if (!room) return room.error();
-    const ops::Routing routing = input.routing_of(rank);
-    const ops::ExpertMap experts = input.experts();
-    const auto layout =
-        ops::layout(comm, {.routing = routing, .experts = experts, .num_tokens_per_expert = room->counts[0]});
-    if (!layout) return layout.error();
-    const auto notify = ops::notify(comm, {.layout = *layout, .experts = experts});
-    if (!notify) return notify.error();
-    std::string& own = found[comm.rank().index()];
-    own.clear();
-    for (const EpCase& repeat : repeats) {
-      const std::vector<std::byte> x = repeat.tokens_of(rank);
-      const Result<void> sent = ops::dispatch_normal(comm, {.x = x,
-                                                            .dtype = input.dtype,
-                                                            .hidden = input.hidden,
-                                                            .topk_idx = routing.topk_idx_i32(),
-                                                            .experts = experts,
-                                                            .layout = *layout,
-                                                            .notify = *notify,
-                                                            .recv_x = room->recv_x,
-                                                            .capacity = notify->total_recv_tokens});
-      if (!sent) return sent;
-      const std::vector<std::byte> expected = test::expect(repeat).received[comm.rank().index()];
-      const auto received = comm.local<std::byte>(room->recv_x, expected.size());
-      if (!std::equal(expected.begin(), expected.end(), received.begin())) own = "stale rows";
-    }
-    return comm.barrier();
-  };
-  const Result<void> done =
-      runtime::World::run_as_threads(4, test::config_for({.cores = 3}, test::heap_for({&input, 1})), body);
-  REQUIRE_MESSAGE(done, to_string(done.error()));
-  CHECK(found == std::vector<std::string>(4));
+  check_cached_tables(input, {.cores = 3});
+  check_cached_tables(input, {.cores = 2, .views = false, .weak_seed = 4});
+  check_cached_tables(input, {.cores = 3, .decorate = pauses()});
 }
 
 TEST_CASE("T08: the counts of the experts are 64-bit counts, and put_offset stays flat over unused experts") {
@@ -176,6 +200,7 @@ TEST_CASE("T44: each row is its (source, token, expert), with several experts on
   check_everywhere(input);
   input = make_case(44, {.experts = 12, .topk = 6, .hidden = 8, .dtype = DType::fp32, .own_map = true});
   check_everywhere(input);
+  check_with_pauses(input, 5);
 }
 
 TEST_CASE("T47: counts in memory full of 0xA5, for experts in no multiple of a vector") {
@@ -240,6 +265,7 @@ TEST_CASE("T62: the first call after creation, in every configuration and in a s
 
 TEST_CASE("T64: calls in a row without a host barrier") {
   for (const std::int32_t cores : {1, 4}) CHECK(run_case(make_case(64, {}), {.cores = cores, .steps = 30}) == "");
+  check_with_pauses(make_case(64, {}), 20);
 }
 
 TEST_CASE("T106: two ranks") {

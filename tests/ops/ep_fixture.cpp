@@ -57,6 +57,35 @@ std::size_t largest_counts(std::span<const EpCase> cases) {
   return experts * 4;
 }
 
+/// Peers have read the old answers: they have entered a later dispatch.
+void run_experts(Rank rank, const EpCase& input, const Tables& tables, std::span<const std::byte> recv_x,
+                 std::span<std::byte> expert_out) {
+  const std::size_t row = input.row_bytes();
+  fill(expert_out);
+  std::size_t next = 0;
+  for (const Expert expert : tables.experts.experts_of(rank)) {
+    const auto local = static_cast<std::size_t>(tables.experts.local_index(expert));
+    for (std::int64_t i = 0; i < tables.notify.recv_tokens_per_expert[local]; ++i, next += row) {
+      apply_expert(input.dtype, expert.value(), recv_x.subspan(next, row), expert_out.subspan(next, row));
+    }
+  }
+}
+
+/// Cuts `size` guard bytes off both ends.
+Result<void> take_guards(std::vector<std::byte>& bytes, std::size_t size) {
+  const auto kept = [](std::span<const std::byte> guard) {
+    return std::all_of(guard.begin(), guard.end(), [](std::byte b) { return b == kCanary; });
+  };
+  const std::span<const std::byte> all{bytes};
+  if (!kept(all.first(size)) || !kept(all.last(size))) {
+    return Error{.code = Errc::mismatch, .context = "combine wrote outside x"};
+  }
+  const auto guard = static_cast<std::ptrdiff_t>(size);
+  bytes.erase(bytes.end() - guard, bytes.end());
+  bytes.erase(bytes.begin(), bytes.begin() + guard);
+  return {};
+}
+
 }  // namespace
 
 ops::ExpertMap EpCase::experts() const {
@@ -125,7 +154,7 @@ EpCase make_case(std::uint64_t seed, const Shape& shape, const Choose& choose) {
 
 void apply_expert(DType dtype, std::int64_t expert, std::span<const std::byte> x, std::span<std::byte> y) {
   const auto elements = static_cast<std::int64_t>(x.size()) / (dtype == DType::fp32 ? 4 : 2);
-  const auto factor = static_cast<float>(expert % 7 + 1);
+  const auto factor = static_cast<float>(expert + 1);
   for (std::int64_t j = 0; j < elements; ++j) reference::store(dtype, y, j, reference::load(dtype, x, j) * factor);
 }
 
@@ -204,66 +233,66 @@ Result<Room> allocate_room(runtime::Communicator& comm, std::span<const EpCase> 
   return room;
 }
 
-Result<Outcome> run_step(runtime::Communicator& comm, const EpCase& input, const Room& room, std::int64_t step) {
-  const std::int64_t rank = comm.rank().value();
-  const ops::Routing routing = input.routing_of(rank);
-  const ops::ExpertMap experts = input.experts();
-  const std::vector<std::byte> x = input.tokens_of(rank);
-  const auto expert_count = static_cast<std::size_t>(experts.experts());
-  const std::size_t row = input.row_bytes();
-  const Offset counts = room.counts[step & 1];
-  fill(comm.local<std::byte>(counts, expert_count * 4));
-
+Result<Tables> run_tables(runtime::Communicator& comm, const EpCase& input, Offset counts) {
+  Tables tables{
+      .routing = input.routing_of(comm.rank().value()), .experts = input.experts(), .layout = {}, .notify = {}};
+  fill(comm.local<std::byte>(counts, static_cast<std::size_t>(tables.experts.experts()) * 4));
   Result<ops::LayoutTables> layout =
-      ops::layout(comm, {.routing = routing, .experts = experts, .num_tokens_per_expert = counts});
+      ops::layout(comm, {.routing = tables.routing, .experts = tables.experts, .num_tokens_per_expert = counts});
   if (!layout) return std::move(layout).error();
-  Result<ops::NotifyTables> notify = ops::notify(comm, {.layout = *layout, .experts = experts});
+  Result<ops::NotifyTables> notify = ops::notify(comm, {.layout = *layout, .experts = tables.experts});
   if (!notify) return std::move(notify).error();
+  tables.layout = *std::move(layout);
+  tables.notify = *std::move(notify);
+  return tables;
+}
 
+Result<Outcome> run_rows(runtime::Communicator& comm, const EpCase& input, const Room& room, const Tables& tables) {
+  const std::vector<std::byte> x = input.tokens_of(comm.rank().value());
   Outcome outcome;
-  outcome.capacity = notify->total_recv_tokens;
-  const std::size_t guarded = (static_cast<std::size_t>(outcome.capacity) + kGuardRows) * row;
+  outcome.layout = tables.layout;
+  outcome.notify = tables.notify;
+  outcome.capacity = tables.notify.total_recv_tokens;
+  const std::size_t guarded = (static_cast<std::size_t>(outcome.capacity) + kGuardRows) * input.row_bytes();
   const std::span<std::byte> recv_x = comm.local<std::byte>(room.recv_x, guarded);
-  const std::span<std::byte> expert_out = comm.local<std::byte>(room.expert_out, guarded);
   fill(recv_x);
-  fill(expert_out);
   Result<void> sent = ops::dispatch_normal(comm, {.x = x,
                                                   .dtype = input.dtype,
                                                   .hidden = input.hidden,
-                                                  .topk_idx = routing.topk_idx_i32(),
-                                                  .experts = experts,
-                                                  .layout = *layout,
-                                                  .notify = *notify,
+                                                  .topk_idx = tables.routing.topk_idx_i32(),
+                                                  .experts = tables.experts,
+                                                  .layout = tables.layout,
+                                                  .notify = tables.notify,
                                                   .recv_x = room.recv_x,
                                                   .capacity = outcome.capacity});
   if (!sent) return std::move(sent).error();
-  const auto own_counts = comm.local<std::int32_t>(counts, expert_count);
+  const auto own_counts =
+      comm.local<std::int32_t>(tables.layout.num_tokens_per_expert, static_cast<std::size_t>(tables.experts.experts()));
   outcome.num_tokens_per_expert.assign(own_counts.begin(), own_counts.end());
   outcome.received.assign(recv_x.begin(), recv_x.end());
+  run_experts(comm.rank(), input, tables, recv_x, comm.local<std::byte>(room.expert_out, guarded));
 
-  std::size_t next = 0;
-  for (std::size_t local = 0; local < notify->recv_tokens_per_expert.size(); ++local) {
-    const Expert expert = experts.experts_of(comm.rank())[local];
-    for (std::int64_t i = 0; i < notify->recv_tokens_per_expert[local]; ++i, next += row) {
-      apply_expert(input.dtype, expert.value(), recv_x.subspan(next, row), expert_out.subspan(next, row));
-    }
-  }
-
-  outcome.combined.assign(x.size(), kCanary);
+  outcome.combined.assign(x.size() + 2 * kGuardRows * input.row_bytes(), kCanary);
+  const auto out = std::span{outcome.combined}.subspan(kGuardRows * input.row_bytes(), x.size());
   Result<void> summed = ops::combine_normal(comm, {.expert_out = room.expert_out,
                                                    .capacity = outcome.capacity,
                                                    .dtype = input.dtype,
                                                    .hidden = input.hidden,
-                                                   .topk_idx = routing.topk_idx_i32(),
-                                                   .weights = routing.weights(),
-                                                   .experts = experts,
-                                                   .layout = *layout,
-                                                   .notify = *notify,
-                                                   .x = outcome.combined});
+                                                   .topk_idx = tables.routing.topk_idx_i32(),
+                                                   .weights = tables.routing.weights(),
+                                                   .experts = tables.experts,
+                                                   .layout = tables.layout,
+                                                   .notify = tables.notify,
+                                                   .x = out});
   if (!summed) return std::move(summed).error();
-  outcome.layout = *std::move(layout);
-  outcome.notify = *std::move(notify);
+  if (Result<void> kept = take_guards(outcome.combined, kGuardRows * input.row_bytes()); !kept) return kept.error();
   return outcome;
+}
+
+Result<Outcome> run_step(runtime::Communicator& comm, const EpCase& input, const Room& room, std::int64_t step) {
+  Result<Tables> tables = run_tables(comm, input, room.counts[step & 1]);
+  if (!tables) return std::move(tables).error();
+  return run_rows(comm, input, room, *tables);
 }
 
 runtime::Config config_for(const Setup& setup, Bytes heap) {
@@ -298,7 +327,8 @@ std::string run_cases(std::span<const EpCase> cases, const Setup& setup) {
     }
     return comm.barrier();
   };
-  const Result<void> done = runtime::World::run_as_threads(ranks, config_for(setup, heap_for(cases)), body);
+  const Result<void> done =
+      runtime::World::run_as_threads(ranks, config_for(setup, heap_for(cases)), body, setup.decorate);
   if (!done) return fmt::format("{} ({})", to_string(done.error()), cases.front().describe());
   const auto first = std::find_if(found.begin(), found.end(), [](const std::string& text) { return !text.empty(); });
   return first == found.end() ? std::string{} : *first;
@@ -307,16 +337,18 @@ std::string run_cases(std::span<const EpCase> cases, const Setup& setup) {
 Result<std::vector<Outcome>> outcomes_of(const EpCase& input, const Setup& setup) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(input.ranks()));
   const std::span<const EpCase> cases{&input, 1};
-  const Result<void> done = runtime::World::run_as_threads(input.ranks(), config_for(setup, heap_for(cases)),
-                                                           [&](runtime::World& world) -> Result<void> {
-                                                             runtime::Communicator& comm = world.all();
-                                                             Result<Room> room = allocate_room(comm, cases);
-                                                             if (!room) return std::move(room).error();
-                                                             Result<Outcome> outcome = run_step(comm, input, *room, 0);
-                                                             if (!outcome) return std::move(outcome).error();
-                                                             outcomes[comm.rank().index()] = *std::move(outcome);
-                                                             return comm.barrier();
-                                                           });
+  const Result<void> done = runtime::World::run_as_threads(
+      input.ranks(), config_for(setup, heap_for(cases)),
+      [&](runtime::World& world) -> Result<void> {
+        runtime::Communicator& comm = world.all();
+        Result<Room> room = allocate_room(comm, cases);
+        if (!room) return std::move(room).error();
+        Result<Outcome> outcome = run_step(comm, input, *room, 0);
+        if (!outcome) return std::move(outcome).error();
+        outcomes[comm.rank().index()] = *std::move(outcome);
+        return comm.barrier();
+      },
+      setup.decorate);
   if (!done) return done.error();
   return outcomes;
 }

@@ -55,7 +55,7 @@ struct Shape {
 using Choose = std::function<std::int64_t(std::int64_t rank, std::int64_t token, std::int64_t k)>;
 EpCase make_case(std::uint64_t seed, const Shape& shape, const Choose& choose = {});
 
-/// y = x * (expert % 7 + 1), rounded to the row's type.
+/// y = x * (expert + 1), rounded to the row's type: exact, and so different for each expert, in fp32.
 void apply_expert(DType dtype, std::int64_t expert, std::span<const std::byte> x, std::span<std::byte> y);
 
 /// What each rank must end with.
@@ -88,6 +88,18 @@ struct Room {
 Result<Room> allocate_room(runtime::Communicator& comm, std::span<const EpCase> cases);
 Bytes heap_for(std::span<const EpCase> cases);
 
+/// What the steps with one routing share.
+struct Tables {
+  ops::Routing routing;
+  ops::ExpertMap experts;
+  ops::LayoutTables layout;
+  ops::NotifyTables notify;
+};
+/// Layout and notify of one rank.
+Result<Tables> run_tables(runtime::Communicator& comm, const EpCase& input, Offset counts);
+/// Dispatch, experts and combine of one rank, between guard rows; the tables may serve several payloads.
+Result<Outcome> run_rows(runtime::Communicator& comm, const EpCase& input, const Room& room, const Tables& tables);
+
 /// One step of one rank; every buffer is filled with the canary before it is used.
 Result<Outcome> run_step(runtime::Communicator& comm, const EpCase& input, const Room& room, std::int64_t step);
 
@@ -99,10 +111,11 @@ struct Setup {
   std::int64_t steps = 1;  // step i runs case i % cases
   /// Runs on each rank before its first step.
   std::function<void(runtime::Communicator&)> before = {};
+  runtime::FabricDecorator decorate = {};
 };
 runtime::Config config_for(const Setup& setup, Bytes heap);
 
-/// Empty where every step of every rank is as expected.
+/// Empty where every step of every rank is as expected, and nothing was written outside the rows.
 std::string run_cases(std::span<const EpCase> cases, const Setup& setup);
 inline std::string run_case(const EpCase& input, const Setup& setup = {}) { return run_cases({&input, 1}, setup); }
 

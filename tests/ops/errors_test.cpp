@@ -67,6 +67,8 @@ void check_refused(const Refusal& refusal, Errc code, std::string_view text) {
   for (const Error& error : refusal.errors) {
     CHECK_MESSAGE(error.code == code, to_string(error));
     CHECK_MESSAGE(error.context.find(text) != std::string::npos, to_string(error));
+    CHECK(error.context == refusal.errors.front().context);
+    CHECK(error.where == refusal.errors.front().where);
   }
   for (const int bytes : refusal.stray) CHECK(bytes == 0);
   CHECK(refusal.after == "");
@@ -159,7 +161,8 @@ TEST_CASE("ranks that disagree about a shape all hear of it") {
   const EpCase good = make_case(1, {});
   EpCase hidden = good;
   hidden.hidden = 32;
-  check_refused(refusal_of(good, step_with(good, hidden)), Errc::mismatch, "hidden is");
+  check_refused(refusal_of(good, step_with(good, hidden)), Errc::mismatch,
+                "dispatch_normal: hidden is 32 on rank 1 and 64 on rank 0: every rank must pass the same");
   EpCase dtype = good;
   dtype.dtype = DType::fp16;
   check_refused(refusal_of(good, step_with(good, dtype)), Errc::mismatch, "dtype is");
@@ -204,6 +207,51 @@ TEST_CASE("arguments of dispatch that do not fit each other") {
   check_refused(refused([](ops::DispatchArgs& args) { args.recv_x = Offset{std::uint64_t{1} << 40}; }),
                 Errc::invalid_argument, "past the end of the block");
   check_refused(refused([](ops::DispatchArgs& args) { args.hidden = 0; }), Errc::invalid_argument, "0 elements");
+}
+
+TEST_CASE("dispatch and combine refuse another owner map than notify's") {
+  const EpCase good = make_case(8, {});
+  EpCase other = good;
+  std::swap(other.problem.owner[0], other.problem.owner[15]);
+  const ops::ExpertMap owners = other.experts();
+  const std::string text = "the owner map of these 16 experts is not the one notify laid the rows out by";
+  for (const std::int32_t odd : {0, 2, -1}) {  // -1: all ranks
+    CAPTURE(odd);
+    const auto call = [&](bool dispatch) -> Call {
+      return [&, dispatch](runtime::Communicator& comm, const Room& room) -> Result<void> {
+        const Result<Ready> made = ready(comm, good, room);
+        if (!made) return made.error();
+        const ops::ExpertMap& experts = odd == -1 || comm.rank() == Rank{odd} ? owners : made->experts;
+        if (dispatch) {
+          const ops::DispatchArgs args = dispatch_args(good, *made, room);
+          return ops::dispatch_normal(comm, {.x = args.x,
+                                             .dtype = args.dtype,
+                                             .hidden = args.hidden,
+                                             .topk_idx = args.topk_idx,
+                                             .experts = experts,
+                                             .layout = args.layout,
+                                             .notify = args.notify,
+                                             .recv_x = args.recv_x,
+                                             .capacity = args.capacity});
+        }
+        std::vector<std::byte> out(made->x.size());
+        const ops::CombineArgs args = combine_args(good, *made, room, out);
+        return ops::combine_normal(comm, {.expert_out = args.expert_out,
+                                          .capacity = args.capacity,
+                                          .dtype = args.dtype,
+                                          .hidden = args.hidden,
+                                          .topk_idx = args.topk_idx,
+                                          .weights = args.weights,
+                                          .experts = experts,
+                                          .layout = args.layout,
+                                          .notify = args.notify,
+                                          .x = args.x});
+      };
+    };
+    const std::string place = fmt::format("rank {}: ", odd == -1 ? 0 : odd);
+    check_refused(refusal_of(good, call(true)), Errc::invalid_argument, place + text);
+    check_refused(refusal_of(good, call(false)), Errc::invalid_argument, place + text);
+  }
 }
 
 TEST_CASE("arguments of combine that do not fit each other") {

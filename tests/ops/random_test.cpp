@@ -1,5 +1,5 @@
 // Differential tests: random shapes and routing against the sequential reference.
-// SHMOE_TEST_SEED=n runs the shapes of that seed alone.
+// SHMOE_TEST_SEED=n draws the last of them; SHMOE_TEST_SHAPE=n repeats shape n alone.
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "tests/ops/ep_fixture.hpp"
+#include "tests/ops/pausing_fabric.hpp"
 
 using namespace shmoe;
 using test::EpCase;
@@ -43,25 +45,37 @@ Shape random_shape(std::mt19937_64& random) {
   return shape;
 }
 
-void run_seed(std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const EpCase input = test::make_case(seed, random_shape(random));
+void run_shape(std::uint64_t number, const runtime::FabricDecorator& decorate = {}) {
+  std::mt19937_64 random(number);
+  const EpCase input = test::make_case(number, random_shape(random));
   const Setup setup{.cores = static_cast<std::int32_t>(1 + random() % 8),
                     .views = random() % 2 == 0,
-                    .weak_seed = random() % 3 == 0 ? seed + 1 : 0};
-  INFO("SHMOE_TEST_SEED=" << seed << " cores " << setup.cores << " views " << setup.views << " weak "
-                          << setup.weak_seed);
+                    .weak_seed = random() % 3 == 0 ? number + 1 : 0,
+                    .decorate = decorate};
+  INFO("SHMOE_TEST_SHAPE=" << number << " cores " << setup.cores << " views " << setup.views << " weak "
+                           << setup.weak_seed);
   CHECK(test::run_case(input, setup) == "");
+}
+
+/// The shape asked for, else `fixed` from 1 on and `drawn` of the seed of this run.
+std::vector<std::uint64_t> shapes_to_run(std::uint64_t fixed, int drawn) {
+  if (const char* one = std::getenv("SHMOE_TEST_SHAPE")) return {std::strtoull(one, nullptr, 10)};
+  std::vector<std::uint64_t> shapes;
+  for (std::uint64_t number = 1; number <= fixed; ++number) shapes.push_back(number);
+  std::mt19937_64 random(test::seed_of_run());
+  for (int i = 0; i < drawn; ++i) shapes.push_back(random() >> 1);
+  MESSAGE("SHMOE_TEST_SEED=" << test::seed_of_run());
+  return shapes;
 }
 
 }  // namespace
 
 TEST_CASE("random shapes agree with the reference in every table, row and bit") {
-  if (const char* own = std::getenv("SHMOE_TEST_SEED")) {
-    run_seed(std::strtoull(own, nullptr, 10));
-    return;
-  }
-  for (std::uint64_t seed = 1; seed <= 120; ++seed) run_seed(seed);
+  for (const std::uint64_t shape : shapes_to_run(100, 20)) run_shape(shape);
+}
+
+TEST_CASE("random shapes with pauses before every signal and every wait") {
+  for (const std::uint64_t shape : shapes_to_run(5, 5)) run_shape(shape, test::pauses(test::seed_of_run()));
 }
 
 TEST_CASE("results do not depend on the number of cores, on views, or on when puts land") {

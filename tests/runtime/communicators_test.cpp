@@ -131,6 +131,57 @@ TEST_CASE("a group of three of four: the fourth takes no part, and may even end"
   }));
 }
 
+TEST_CASE("a caller's own slot family serves kernels of every communicator") {
+  Config config = small_config(2);
+  config.declare_slots = [](shmem::SlotPlan& plan, const shmem::BlockMap& map) {
+    plan.declare({.name = "token",
+                  .base = map.user_data.at + Bytes{1024},
+                  .sources = static_cast<std::uint32_t>(map.shape.ranks),
+                  .events = 3});
+  };
+  check_all_well(run_ranks(2, config, [&](World& world) -> Result<void> {
+    Result<Communicator*> second = world.communicator(CommunicatorId{1}, ranks({1, 0}));
+    if (!second) return second.error();
+    for (std::uint64_t round = 1; round <= 50; ++round) {
+      for (Communicator* comm : {&world.all(), *second}) {
+        const Result<void> launched = comm->launch("tokens", [&](CoreContext& context) {
+          if (context.core() != Core{0}) return;
+          const shmem::SlotFamily& token = context.slots().family("token");
+          const Rank peer{1 - context.rank().value()};
+          for (std::uint32_t event = 0; event < 3; ++event) {
+            context.signal(peer, token.at(0, context.rank(), event), shmem::SignalOp::set, 10 * round + event);
+          }
+          for (std::uint32_t event = 0; event < 3; ++event) {
+            shmem::Token seen = context.wait(token.at(0, peer, event), Compare::at_least, 10 * round + event);
+            CHECK(seen.arrival().value < 10 * round + 10 + event + 1);
+            consume_token(std::move(seen));
+          }
+        });
+        if (!launched) return launched;
+      }
+    }
+    return {};
+  }));
+}
+
+TEST_CASE("slot families of a caller that lie badly break the contract") {
+  const auto with = [](std::uint64_t base, const char* name) {
+    Config config = small_config(1);
+    config.declare_slots = [=](shmem::SlotPlan& plan, const shmem::BlockMap&) {
+      plan.declare({.name = name, .base = Offset{base}, .events = 4, .writers = shmem::Writers::any_rank});
+    };
+    return World::run_as_threads(1, config, [](World&) -> Result<void> { return {}; });
+  };
+  constexpr std::uint64_t kEnd = 100 * 1024;
+  CHECK(with(0, "first").has_value());
+  CHECK(with(kEnd - 128, "last").has_value());
+  CHECK_THROWS_AS((void)with(kEnd - 96, "beyond"), ContractViolation);
+  CHECK_THROWS_AS((void)with(0x1F000, "over the barrier"), ContractViolation);
+  CHECK_THROWS_AS((void)with(std::uint64_t{1} << 40, "outside"), ContractViolation);
+  CHECK_THROWS_AS((void)with(16, "askew"), ContractViolation);
+  CHECK_THROWS_AS((void)with(0, "flag"), ContractViolation);
+}
+
 TEST_CASE("heaps of communicators are independent") {
   check_all_well(run_ranks(2, small_config(1), [&](World& world) -> Result<void> {
     Communicator* comms[2];

@@ -37,6 +37,8 @@ TEST_CASE("defaults are those of the table") {
   CHECK(config.weak_seed == 0);
   CHECK(config.strict);
   CHECK(config.log_level == "warn");
+  CHECK(config.comm_id.empty());
+  CHECK(!config.declare_slots);
 }
 
 TEST_CASE("every setting takes its values") {

@@ -10,9 +10,30 @@ using namespace shmoe;
 using namespace shmoe::runtime;
 using namespace shmoe::runtime::test;
 
+namespace {
+
+std::unique_ptr<Grid> started(std::int32_t cores) {
+  Result<std::unique_ptr<Grid>> grid = Grid::start(cores);
+  REQUIRE(grid.has_value());
+  return *std::move(grid);
+}
+
+/// Whether a launch is refused.
+bool refused(Communicator& comm, std::int32_t blocks) {
+  try {
+    (void)comm.launch("second", blocks, [](CoreContext& context) { ZeroBufferSync sync(context); });
+    return false;
+  } catch (const ContractViolation&) {
+    return true;
+  }
+}
+
+}  // namespace
+
 TEST_CASE("a grid runs its body once on each core, on threads that stay") {
   for (const std::int32_t cores : {1, 2, 5, 48}) {
-    Grid grid(cores);
+    const std::unique_ptr<Grid> owner = started(cores);
+    Grid& grid = *owner;
     CHECK(grid.cores() == cores);
     std::vector<std::thread::id> ids(static_cast<std::size_t>(cores));
     grid.run([&](Core core) { ids[core.index()] = std::this_thread::get_id(); });
@@ -31,22 +52,93 @@ TEST_CASE("a grid runs its body once on each core, on threads that stay") {
 }
 
 TEST_CASE("a grid that never ran ends") {
-  for (int i = 0; i < 20; ++i) Grid grid(4);
-  CHECK_THROWS_AS(Grid(0), ContractViolation);
+  for (int i = 0; i < 20; ++i) (void)started(4);
+  CHECK_THROWS_AS((void)Grid::start(0), ContractViolation);
 }
 
 TEST_CASE("a launch within a launch breaks the contract") {
   for (const std::int32_t cores : {1, 3}) {
-    Grid grid(cores);
-    int refused = 0;
+    const std::unique_ptr<Grid> owner = started(cores);
+    Grid& grid = *owner;
+    int refusals = 0;
     grid.run([&](Core core) {
       if (core != Core{0}) return;
       CHECK_THROWS_AS(grid.run([](Core) {}), ContractViolation);
-      ++refused;
+      CHECK_THROWS_AS((void)grid.claim(), ContractViolation);
+      ++refusals;
     });
-    CHECK(refused == 1);
+    CHECK(refusals == 1);
     grid.run([&](Core) {});
   }
+}
+
+TEST_CASE("a claimed grid is refused to others until the claim goes") {
+  const std::unique_ptr<Grid> grid = started(2);
+  {
+    const Grid::Claim claim = grid->claim();
+    CHECK_THROWS_AS(grid->run([](Core) {}), ContractViolation);
+    std::atomic<int> calls = 0;
+    claim.run([&](Core) { ++calls; });
+    claim.run([&](Core) { ++calls; });
+    CHECK(calls == 4);
+  }
+  grid->run([](Core) {});
+}
+
+TEST_CASE("a launch refused within a kernel, or from a second thread, leaves the rounds as they are") {
+  for (const bool from_thread : {false, true}) {
+    for (const auto& pair : {std::pair{1, 3}, std::pair{3, 1}, std::pair{2, 3}, std::pair{3, 3}}) {
+      const int outer = pair.first;
+      const int inner = pair.second;
+      CAPTURE(from_thread);
+      CAPTURE(outer);
+      CAPTURE(inner);
+      check_all_well(run_ranks(2, small_config(3), [&](World& world) -> Result<void> {
+        Communicator& comm = world.all();
+        for (int round = 0; round < 3; ++round) {
+          const Result<void> first = comm.launch("first", outer, [&](CoreContext& context) {
+            ZeroBufferSync sync(context);
+            sync.barrier_all();
+            if (context.core() == Core{0}) {
+              bool was_refused = false;
+              if (from_thread) {
+                std::thread([&] { was_refused = refused(comm, inner); }).join();
+              } else {
+                was_refused = refused(comm, inner);
+              }
+              CHECK(was_refused);
+            }
+            sync.barrier_all();
+          });
+          if (!first) return first;
+          if (Result<void> met = comm.barrier(); !met) return met;
+        }
+        return {};
+      }));
+    }
+  }
+}
+
+TEST_CASE("two threads that launch at the same time: one or the other is refused, and the cores stay in step") {
+  check_all_well(run_ranks(1, small_config(4), [&](World& world) -> Result<void> {
+    Communicator& comm = world.all();
+    std::atomic<int> ran = 0;
+    const auto many = [&](std::int32_t blocks) {
+      for (int i = 0; i < 300; ++i) ran += refused(comm, blocks) ? 0 : 1;
+    };
+    std::thread other([&] { many(4); });
+    many(1);
+    other.join();
+    CHECK(ran > 0);
+    std::vector<Round> rounds(4);
+    const Result<void> launched = comm.launch("look", [&](CoreContext& context) {
+      ZeroBufferSync sync(context);
+      rounds[context.core().index()] = sync.round();
+      sync.barrier_all();
+    });
+    for (const Round round : rounds) CHECK(round == Round{static_cast<std::uint64_t>(ran) + 1});  // the creation's too
+    return launched;
+  }));
 }
 
 TEST_CASE("SyncAll: nobody leaves before all have come") {

@@ -56,6 +56,15 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {{1, 1}, {1, 4}, {2, 1}, {2, 2}, {3, 1}, {3, 4}, {5, 3}};
 
+void check_same_mismatch(const Outcomes& errors, Rank named, const std::string& text) {
+  for (const auto& error : errors) {
+    REQUIRE(error);
+    CHECK(error->code == Errc::mismatch);
+    CHECK(error->context == text);
+    CHECK(error->where == named);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("equal cards pass") {
@@ -78,18 +87,21 @@ TEST_CASE("a different value is a mismatch on every rank, with both values and r
       const Outcomes errors = handshake(ranks, cores, [&](Rank rank) {
         return Call{CallCard("dispatch").with("hidden", rank == odd ? 128 : 64).with("top-k", 8)};
       });
-      for (Rank rank{0}; rank.value() < ranks; ++rank) {
-        REQUIRE(errors[rank.index()]);
-        CHECK(errors[rank.index()]->code == Errc::mismatch);
-        const std::string text = errors[rank.index()]->context;
-        CAPTURE(text);
-        CHECK(contains(text, "dispatch: hidden is "));
-        CHECK(contains(text, fmt::format("128 on rank {}", odd)));
-        CHECK(contains(text, "64 on rank "));
-        if (rank != odd) CHECK(contains(text, fmt::format("64 on rank {}:", rank)));
-      }
+      const Rank named{odd == Rank{0} ? 1 : odd.value()};  // all ranks are compared with rank 0
+      check_same_mismatch(
+          errors, named,
+          fmt::format("dispatch: hidden is {} on rank {} and {} on rank 0: every rank must pass the same",
+                      named == odd ? 128 : 64, named, named == odd ? 64 : 128));
     }
   }
+}
+
+TEST_CASE("of several ranks that differ all ranks report the lowest") {
+  const Outcomes errors = handshake(5, 3, [&](Rank rank) {
+    return Call{CallCard("dispatch").with("hidden", 64 + (rank.value() >= 2 ? rank.value() : 0)).with("top-k", 8)};
+  });
+  check_same_mismatch(errors, Rank{2},
+                      "dispatch: hidden is 66 on rank 2 and 64 on rank 0: every rank must pass the same");
 }
 
 TEST_CASE("another operator, or the same with another number of fields, is a mismatch") {
@@ -97,12 +109,10 @@ TEST_CASE("another operator, or the same with another number of fields, is a mis
                             CallCard("dispatch").with("hidden", 64), CallCard("dispatch")};
   for (const CallCard& card : cards) {
     const Outcomes errors = handshake(3, 2, [&](Rank rank) { return Call{rank == Rank{1} ? card : usual_card()}; });
-    for (const auto& error : errors) {
-      REQUIRE(error);
-      CHECK(error->code == Errc::mismatch);
-      CHECK(contains(error->context, "every rank must call the same operators in the same order"));
-      CHECK(contains(error->context, "rank 1 calls "));
-    }
+    REQUIRE(errors[0]);
+    CHECK(contains(errors[0]->context, "every rank must call the same operators in the same order"));
+    CHECK(contains(errors[0]->context, "dispatch: rank 1 calls "));
+    check_same_mismatch(errors, Rank{1}, errors[0]->context);
   }
 }
 
@@ -194,8 +204,10 @@ TEST_CASE("different heaps are a mismatch at the next barrier, on every rank") {
   for (const auto& error : errors) {
     REQUIRE(error);
     CHECK(error->code == Errc::mismatch);
-    CHECK(contains(error->context, "heap history"));
+    CHECK(contains(error->context, "barrier: heap history is "));
     CHECK(contains(error->context, "on rank 2"));
+    CHECK(error->context == errors[0]->context);
+    CHECK(error->where == Rank{2});
   }
 }
 

@@ -1,86 +1,16 @@
-// The double-barrier overrun of the published protocols, forced by one delay: no sleeps, the delayed rank goes on exactly
-// when its peer's next word has overwritten the one it waits for.
+// The double-barrier overrun of the published protocols, forced by one delay; and flags whose data lies elsewhere.
 
+#include <array>
 #include <atomic>
 #include <future>
-#include <thread>
 
-#include "tests/runtime/support.hpp"
+#include "tests/runtime/delayed_fabric.hpp"
 
 using namespace shmoe;
 using namespace shmoe::runtime;
 using namespace shmoe::runtime::test;
 
 namespace {
-
-struct Word {
-  std::uint64_t buffer;
-  std::uint64_t value;
-};
-
-/// At `bar.written` of one barrier: the ranks from 1 to `ranks_held` wait for rank 0's word `awaited`, and may look only
-/// after rank 0's word `arrived` is there.
-struct Delay {
-  std::int32_t ranks;
-  std::int32_t ranks_held;
-  Word awaited;
-  Word arrived;
-};
-
-/// What a rank waited for when its wait failed, and what it saw.
-struct Stuck {
-  std::uint64_t expected = 0;
-  std::uint64_t seen = 0;
-  Rank source;
-};
-
-class DelayedFabric final : public PassingFabric {
- public:
-  DelayedFabric(std::unique_ptr<shmem::Fabric> next, const Delay& delay, Rank me, Stuck& stuck,
-                const std::atomic<bool>& stopped)
-      : PassingFabric(std::move(next)), delay_(&delay), me_(me), stuck_(&stuck), stopped_(&stopped) {}
-
-  Result<shmem::Arrival> wait(const shmem::WaitSpec& spec, SourceSite site) override {
-    const bool held = me_.value() >= 1 && me_.value() <= delay_->ranks_held;
-    if (held && spec.slots.front() == slot(delay_->awaited) && spec.value == delay_->awaited.value) {
-      const Slot other = slot(delay_->arrived);
-      const shmem::WaitSpec arrived{
-          .where = me_, .slots = {&other, 1}, .compare = Compare::equal, .value = delay_->arrived.value};
-      while (!next().test(arrived, site) && !stopped_->load()) std::this_thread::yield();
-    }
-    Result<shmem::Arrival> result = next().wait(spec, site);
-    if (!result) look(spec, site);
-    return result;
-  }
-
- private:
-  /// Barrier slots are the first family: [buffer][source].
-  [[nodiscard]] Slot slot(const Word& word) const {
-    return Slot{word.buffer * static_cast<std::uint64_t>(delay_->ranks)};
-  }
-
-  void look(const shmem::WaitSpec& spec, SourceSite site) {
-    for (const Slot one : spec.slots) {
-      std::uint64_t seen = 0;
-      (void)next().test({.where = spec.where,
-                         .slots = {&one, 1},
-                         .compare = Compare::not_equal,
-                         .value = ~std::uint64_t{0},
-                         .observed = {&seen, 1}},
-                        site);
-      if (seen == spec.value) continue;
-      *stuck_ = {.expected = spec.value,
-                 .seen = seen,
-                 .source = Rank{one.value() % static_cast<std::uint32_t>(delay_->ranks)}};
-      return;
-    }
-  }
-
-  const Delay* delay_;
-  Rank me_;
-  Stuck* stuck_;
-  const std::atomic<bool>* stopped_;  // a rank failed: what is awaited may never come
-};
 
 struct Run {
   Outcomes outcomes;
@@ -205,5 +135,40 @@ TEST_CASE("in safe the same delays do no harm") {
     check_all_well(
         run_iteration(kSafe, {.ranks = ranks, .ranks_held = ranks - 1, .awaited = exit, .arrived = combine}, none)
             .outcomes);
+  }
+}
+
+TEST_CASE("a flag covers what was sent to other ranks than the one it is set on") {
+  constexpr std::uint32_t kRounds = 10;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    Config config = small_config(1);
+    config.weak_seed = seed;
+    std::array<std::uint64_t, kRounds> seen{};
+    check_all_well(run_ranks(3, config, [&](World& world) -> Result<void> {
+      Communicator& comm = world.all();
+      const Result<Offset> at = comm.allocate(Bytes{64 * kRounds});
+      if (!at) return at.error();
+      if (Result<void> met = comm.barrier(); !met) return met;
+      return comm.launch("relay", [&](CoreContext& context) {
+        ZeroBufferSync sync(context);
+        for (std::uint32_t round = 0; round < kRounds; ++round) {
+          const Offset place = *at + Bytes{64 * round};
+          const std::uint64_t value = 1000 * seed + round;
+          if (context.rank() == Rank{0}) {
+            context.put(Rank{2}, place, std::span{&value, 1});
+            sync.set_flag(Rank{1}, 0, round + 1);
+            sync.wait_flag(Rank{1}, 0, round + 1).ordering_only();  // sends nothing before rank 1 has looked
+          }
+          if (context.rank() == Rank{1}) {
+            const shmem::Witness sent = consume_token(sync.wait_flag(Rank{0}, 0, round + 1));
+            context.get(Rank{2}, place, std::span{&seen[round], 1}, sent);
+            sync.set_flag(Rank{0}, 0, round + 1);
+          }
+        }
+        sync.barrier_all();
+      });
+    }));
+    for (std::uint32_t round = 0; round < kRounds; ++round) CHECK(seen[round] == 1000 * seed + round);
   }
 }

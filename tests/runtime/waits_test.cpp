@@ -97,6 +97,7 @@ struct Watched {
     peers.map = std::make_shared<shmem::BlockMap>(map);
     peers.slots = std::make_shared<shmem::SlotPlan>(plan);
     Gone gone = [this](Rank member) -> std::optional<std::string> {
+      if (on_question) on_question(member);
       if (!dead[member.index()]) return std::nullopt;
       return "pid 4711 has ended";
     };
@@ -129,6 +130,7 @@ struct Watched {
   shmem::Peers peers;
   std::ostringstream lines;
   std::vector<bool> dead = std::vector<bool>(3);
+  std::function<void(Rank)> on_question;
   shmem::Overseer ask;
 };
 
@@ -171,6 +173,41 @@ TEST_CASE("only the end of the rank that writes the slot ends the wait") {
   CHECK(verdict->where == Rank{6});
   CHECK(
       contains(verdict->context, "rank 6 is gone (pid 4711 has ended); rank 0 core 0 in combine round 9 waited 1.0 s"));
+}
+
+TEST_CASE("of a wait for many slots the one is named that nobody will write, wherever it is in the list") {
+  Watched watched;
+  const Slot slots[] = {watched.plan.barrier().at(0, Rank{1}), watched.plan.barrier().at(0, Rank{2})};
+  const shmem::WaitSpec spec{.where = Rank{0}, .slots = slots, .value = 0x500};
+  watched.dead[2] = true;
+  std::optional<Error> verdict = watched.look(spec, std::chrono::seconds(1));
+  REQUIRE(verdict);
+  CHECK(verdict->where == Rank{7});
+  CHECK(contains(verdict->context, "rank 7 is gone (pid 4711 has ended)"));
+  CHECK(contains(verdict->context, "for barrier[0] from rank 2 (2 slots in this wait)"));
+  // It wrote before its end: the wait goes on for the other.
+  watched.write(slots[1], 0x500);
+  CHECK_FALSE(watched.look(spec, std::chrono::seconds(1)).has_value());
+  watched.dead[1] = true;
+  verdict = watched.look(spec, std::chrono::seconds(1));
+  REQUIRE(verdict);
+  CHECK(verdict->where == Rank{6});
+}
+
+TEST_CASE("a rank that signals while it is looked at, and then ends, is not lost to a wait that goes on") {
+  Watched watched;
+  const Slot slots[] = {watched.plan.flag().at(0, Rank{1}, 0), watched.plan.flag().at(0, Rank{2}, 0)};
+  watched.on_question = [&](Rank member) {
+    if (member != Rank{2}) return;
+    watched.write(slots[1], 1);
+    watched.dead[2] = true;
+  };
+  for (const shmem::Match match : {shmem::Match::all, shmem::Match::sum}) {
+    watched.write(slots[1], 0);
+    const shmem::WaitSpec spec{
+        .where = Rank{0}, .slots = slots, .match = match, .value = match == shmem::Match::all ? 1U : 2U};
+    CHECK_FALSE(watched.look(spec, std::chrono::seconds(1)).has_value());
+  }
 }
 
 TEST_CASE("any ends when no writer is left, a sum when somebody is gone who has added nothing") {

@@ -9,6 +9,7 @@ trap 'rm -rf "$folder"' EXIT
 chmod 700 "$folder"
 export XDG_RUNTIME_DIR=$folder
 export SHMOE_HEAP=1MiB SHMOE_BUFFSIZE=0 SHMOE_COMMUNICATORS=1
+pids=()
 
 fail() {
   echo "failed: $1"
@@ -23,10 +24,21 @@ start() {  # NAME SIZE FIRST LAST ARGUMENTS...
   shift 4
   for ((rank = first; rank <= last; ++rank)); do
     SHMOE_JOB=$job$name SHMOE_RANK=$rank SHMOE_SIZE=$size "$program" "$@" >"$folder/$name.$rank" 2>&1 &
+    pids+=($!)
   done
 }
 
-finish() { wait || true; }
+# Some ranks end with an error.
+finish() {
+  wait "${pids[@]}" || true
+  pids=()
+}
+
+finish_well() {  # WHAT
+  local pid
+  for pid in "${pids[@]}"; do wait "$pid" || fail "$1: a rank ends with $?" "$(tail -n +1 "$folder"/*.*)"; done
+  pids=()
+}
 
 same_on_all() {  # WHAT NAME FIRST LAST EXPECTED_PART
   local rank
@@ -45,7 +57,7 @@ all_rounds() {  # WHAT NAME SIZE ROUNDS
 
 for size in 1 2 3 7 16; do
   start "n$size" "$size" 0 $((size - 1)) barriers 200
-  finish
+  finish_well "$size ranks, 200 rounds"
   all_rounds "$size ranks, 200 rounds" "n$size" "$size" 200
 done
 
@@ -53,19 +65,23 @@ done
 all_cpus=$(taskset -cp $$ | sed 's/.*: //')
 taskset -cp "${all_cpus%%[,-]*}" $$ >/dev/null # children inherit it
 start crowd 16 0 15 barriers 1000
-finish
+finish_well '16 ranks on one CPU, 1000 rounds'
 taskset -cp "$all_cpus" $$ >/dev/null
 all_rounds '16 ranks on one CPU, 1000 rounds' crowd 16 1000
 
 SHMOE_CORES=3 SHMOE_WEAK=7 start cores 3 0 2 barriers 30
-finish
+finish_well '3 ranks of 3 cores with late puts'
 all_rounds '3 ranks of 3 cores with late puts' cores 3 30
 
 start left 3 0 2 barriers 100
 start right 4 0 3 barriers 100
-finish
+finish_well 'two jobs side by side, the first'
 all_rounds 'two jobs side by side, the first' left 3 100
 all_rounds 'two jobs side by side, the second' right 4 100
+
+SHMOE_COMMUNICATORS=3 SHMOE_CORES=2 start overlap 4 0 3 overlap 200
+finish_well 'overlapping communicators'
+all_rounds 'overlapping communicators' overlap 4 200
 
 # A rank dies, or leaves, in the middle: the others end and name it.
 start killed 5 0 4 die 2 20
@@ -95,12 +111,41 @@ same_on_all 'different settings' cards 0 2 \
   'mismatch: rank 2 has cores 4, rank 0 has cores 2: start every rank with the same SHMOE_CORES'
 echo 'passed: different settings are one error on every rank'
 
+# What one rank cannot have, all ranks say. A sanitised program does not start within such limits.
+if (
+  ulimit -v 4000000
+  "$program" >/dev/null 2>&1
+  [[ $? == 2 ]]
+); then
+  export SHMOE_HEAP=2GiB
+  start addresses 3 0 1 barriers 1
+  (
+    ulimit -v 4000000
+    exec env SHMOE_JOB="${job}addresses" SHMOE_RANK=2 SHMOE_SIZE=3 "$program" barriers 1
+  ) >"$folder/addresses.2" 2>&1 &
+  pids+=($!)
+  finish
+  same_on_all 'too few addresses' addresses 0 2 'setting up failed on rank 2: reserving 3 x '
+  export SHMOE_HEAP=1MiB SHMOE_CORES=40
+  start threads 3 0 1 barriers 1
+  (
+    ulimit -s 131072
+    ulimit -v 4000000
+    exec env SHMOE_JOB="${job}threads" SHMOE_RANK=2 SHMOE_SIZE=3 "$program" barriers 1
+  ) >"$folder/threads.2" 2>&1 &
+  pids+=($!)
+  finish
+  same_on_all 'too few threads' threads 0 2 'setting up failed on rank 2: starting thread '
+  unset SHMOE_CORES
+  echo 'passed: what one rank cannot have is the same error on every rank'
+fi
+
 # Killed while the names of the segments are still there: the next job of this user removes them.
 start dead 3 0 2 die-at-start
 finish
 same_on_all 'killed at the start' dead 0 2 "leaves /dev/shm/shmoe.${job}dead."
 start next 2 0 1 barriers 3
-finish
+finish_well 'the job after a killed one'
 all_rounds 'the job after a killed one' next 2 3
 for name in $(grep -ho '/dev/shm/.*' "$folder"/dead.*); do
   [[ ! -e $name ]] || fail 'a dead job left a segment behind' "$name"
@@ -108,7 +153,7 @@ done
 echo 'passed: what a killed job left is removed at the next start'
 
 SHMOE_BOOTSTRAP_TIMEOUT_S=300 start many "$most" 0 $((most - 1)) barriers 3
-finish
+finish_well "$most ranks"
 all_rounds "$most ranks" many "$most" 3
 
 left=$(find /dev/shm -maxdepth 1 -name "shmoe.$job*")

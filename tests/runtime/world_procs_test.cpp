@@ -1,10 +1,12 @@
 // One rank of a job of processes, for world_procs.sh. Says in one line how it went.
 //
 //   barriers N          N rounds of put, barrier, check; then finalize
+//   overlap N           N rounds on two communicators of 4 ranks, {0 1 2} and {1 2 3}
 //   die RANK ROUND      as barriers 1000000, but RANK kills itself before that round
 //   leave RANK ROUND    the same, but RANK returns from main
 //   die-at-start        kills itself where it would remove the names of its segments
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -31,6 +33,7 @@ struct Plan {
   int odd_rank = -1;
   int odd_round = 0;
   bool odd_dies = false;
+  bool overlap = false;
 };
 
 [[noreturn]] void die() {
@@ -41,6 +44,7 @@ struct Plan {
 
 Plan plan_of(const std::vector<std::string>& args) {
   if (args.size() == 2 && args[0] == "barriers") return {.rounds = std::stoi(args[1])};
+  if (args.size() == 2 && args[0] == "overlap") return {.rounds = std::stoi(args[1]), .overlap = true};
   if (args.size() == 1 && args[0] == "die-at-start") {
     die_at_unlink = true;
     return {};
@@ -51,7 +55,7 @@ Plan plan_of(const std::vector<std::string>& args) {
             .odd_round = std::stoi(args[2]),
             .odd_dies = args[0] == "die"};
   }
-  std::fputs("usage: barriers N | die RANK ROUND | leave RANK ROUND | die-at-start\n", stderr);
+  std::fputs("usage: barriers N | overlap N | die RANK ROUND | leave RANK ROUND | die-at-start\n", stderr);
   std::exit(2);
 }
 
@@ -77,11 +81,52 @@ Result<void> one_round(Communicator& comm, Offset table, std::uint64_t round) {
   return {};
 }
 
+struct Group {
+  Communicator* comm;
+  Offset table;
+};
+
+/// The groups that this rank is in.
+Result<std::vector<Group>> make_groups(World& world) {
+  std::vector<Group> groups;
+  for (int id = 1; id <= 2; ++id) {
+    const std::vector<Rank> members{Rank{id - 1}, Rank{id}, Rank{id + 1}};
+    if (std::find(members.begin(), members.end(), world.rank()) == members.end()) continue;
+    const Result<Communicator*> comm = world.communicator(CommunicatorId{id}, members);
+    if (!comm) return comm.error();
+    const Result<Offset> table = (*comm)->allocate(Bytes{8 * members.size()});
+    if (!table) return table.error();
+    groups.push_back({*comm, *table});
+  }
+  return groups;
+}
+
+/// Both groups use the same offsets and the same rounds, each with words of its own.
+Result<void> overlap(World& world, int rounds) {
+  const Result<std::vector<Group>> groups = make_groups(world);
+  if (!groups) return groups.error();
+  for (int round = 1; round <= rounds; ++round) {
+    for (const Group& group : *groups) {
+      const auto salt = static_cast<std::uint64_t>(group.comm->world_rank(Rank{0}).value() + 1) << 32;
+      const Result<void> done = one_round(*group.comm, group.table, salt | static_cast<std::uint64_t>(round));
+      if (!done) return done;
+    }
+    if (round % 20 != 0) continue;
+    if (Result<void> met = world.all().barrier(); !met) return met;
+  }
+  return {};
+}
+
 Result<std::string> run(const Plan& plan) {
   const Result<Config> config = Config::load();
   if (!config) return config.error();
   Result<std::unique_ptr<World>> world = World::create(*config);
   if (!world) return world.error();
+  if (plan.overlap) {
+    if (Result<void> done = overlap(**world, plan.rounds); !done) return done.error();
+    if (Result<void> ended = (*world)->finalize(); !ended) return ended.error();
+    return fmt::format("rank {} of {}: {} rounds", (*world)->rank(), (*world)->ranks(), plan.rounds);
+  }
   Communicator& all = (*world)->all();
   const Result<Offset> table = all.allocate(Bytes{8 * static_cast<std::uint64_t>(all.ranks())});
   if (!table) return table.error();

@@ -131,7 +131,7 @@ inline std::unique_ptr<Fabric> make_fabric(Body body, const Peers& peers, Core c
     fabric = std::make_unique<ThreadFabric>(peers, core);
   }
   if (!is_weak(body)) return fabric;
-  return std::make_unique<WeakFabric>(std::move(fabric), peers.rank, seed);
+  return std::make_unique<WeakFabric>(std::move(fabric), peers.rank, core, seed);
 }
 
 /// One rank: its mappings and the fabrics of its cores.
@@ -173,8 +173,7 @@ class Seat {
   }
   void start(Body body) {
     for (std::int32_t core = 0; core < plan_->options.cores; ++core) {
-      const auto salt = static_cast<std::uint64_t>(core) * 1000;
-      fabrics_.push_back(make_fabric(body, peers_, Core{core}, plan_->options.seed + salt));
+      fabrics_.push_back(make_fabric(body, peers_, Core{core}, plan_->options.seed));
     }
   }
 
@@ -183,8 +182,8 @@ class Seat {
   [[nodiscard]] Fabric& fabric(std::int32_t core = 0) { return *fabrics_[static_cast<std::size_t>(core)]; }
   void drop_fabrics() { fabrics_.clear(); }
   [[nodiscard]] WaitRecord& record(std::int32_t core = 0) { return plan_->control.record(peers_.control, Core{core}); }
-  [[nodiscard]] LedgerEntry& ledger(Rank dst, Slot slot) {
-    return plan_->control.ledger(peers_.control, plan_->slots->ledger_index(dst, slot));
+  [[nodiscard]] LedgerEntry& ledger(Rank dst, Slot slot, std::int32_t core = 0) {
+    return plan_->control.ledger(peers_.control, plan_->slots->ledger_index(dst, slot, Core{core}));
   }
 
  private:

@@ -52,7 +52,7 @@ TEST_CASE("record: the epoch is odd while a core waits, and the rest says for wh
     CHECK(record.since_ns.load() >= before.count());
     CHECK(record.site.text() == "fabric_record_test.cpp");
     CHECK(record.site.number() == line);
-    CHECK(std::string(record.op) == "dispatch");
+    CHECK(record.op.text() == "dispatch");
     CHECK(life_of(record) == Life::running);
     // The neighbours' records are their own.
     CHECK(job.seat(1).record(0).epoch.load() == 0);
@@ -101,11 +101,11 @@ TEST_CASE("record: a core's life and its operator follow what it says") {
     CHECK(life_of(record) == Life::running);
     const std::uint64_t progress = record.progress.load();
     enter(job.at(0), "an operator with a name that is too long for it", 1);
-    CHECK(std::string(record.op) == "an operator with a name");
+    CHECK(record.op.text() == "an operator with a name");
     enter(job.at(0), "short", 2);
-    CHECK(std::string(record.op) == "short");
+    CHECK(record.op.text() == "short");
     job.at(0).actor({.kind = ActorEvent::Kind::leave, .op = {}, .round = Round{}}, SourceSite::here());
-    CHECK(std::string(record.op).empty());
+    CHECK(record.op.text().empty());
     CHECK(record.progress.load() == progress + 3);
     job.at(0).actor({.kind = ActorEvent::Kind::stop, .op = {}, .round = Round{}}, SourceSite::here());
     CHECK(life_of(record) == Life::parked);
@@ -164,6 +164,20 @@ TEST_CASE("ledger: each (destination, slot) has its count, last value, round, co
       }
     }
     CHECK(total == 6);
+  });
+}
+
+TEST_CASE("ledger: cores that add to one slot keep apart") {
+  over_bodies({.cores = 2}, [](Job& job) {
+    const Slot slot = job.plan().slots->sync_all().at(0, Rank{0});
+    job.hand(1, 0).add(1, slot, 1);
+    job.hand(1, 1).add(1, slot, 2);
+    job.hand(1, 1).add(1, slot, 3);
+    CHECK(job.seat(1).ledger(Rank{1}, slot, 0).count.load() == 1);
+    CHECK(job.seat(1).ledger(Rank{1}, slot, 0).value.load() == 1);
+    CHECK(job.seat(1).ledger(Rank{1}, slot, 1).count.load() == 2);
+    CHECK(job.seat(1).ledger(Rank{1}, slot, 1).value.load() == 3);
+    CHECK(job.seat(1).ledger(Rank{1}, slot, 1).core.load() == 1);
   });
 }
 

@@ -88,6 +88,19 @@ TEST_CASE("slots: families that overlap are refused, neighbours are not") {
   CHECK_THROWS_AS(published.declare({.name = "x", .base = Offset{0x1F020}}), ContractViolation);
 }
 
+TEST_CASE("slots: a family is found by its name; names are given once, places are whole slots") {
+  SlotPlan plan = plan_of(2, 2);
+  CHECK(plan.family("barrier").first == plan.barrier().first);
+  CHECK_THROWS_AS((void)plan.family("token"), ContractViolation);
+  const std::uint64_t before = plan.digest();
+  CHECK(before == plan_of(2, 2).digest());
+  CHECK_THROWS_AS(plan.declare({.name = "flag", .base = Offset{0}}), ContractViolation);
+  CHECK_THROWS_AS(plan.declare({.name = "token", .base = Offset{16}}), ContractViolation);
+  plan.declare({.name = "token", .base = Offset{32}, .sources = 2, .events = 3});
+  CHECK(plan.family("token").at(0, Rank{1}, 2) == Slot{plan.size() - 1});
+  CHECK(plan.digest() != before);
+}
+
 TEST_CASE("slots: descriptions name family, buffer, source and event") {
   SlotPlan plan = plan_of(4, 6);
   CHECK(plan.describe(plan.barrier().at(1, Rank{3})) == "barrier[1] from rank 3");
@@ -121,7 +134,8 @@ TEST_CASE("slots: who may write follows the family") {
   }
 }
 
-TEST_CASE("ledger: each (destination, slot) a rank may write has an entry of its own") {
+TEST_CASE(
+    "ledger: each (destination, slot) a rank may write has an entry of its own, and one a core where cores share it") {
   for (const std::int32_t ranks : {1, 2, 3, 8, 33}) {
     for (const std::int32_t slots : {1, 2, 7}) {
       SlotPlan plan = plan_of(ranks, slots);
@@ -139,8 +153,11 @@ TEST_CASE("ledger: each (destination, slot) a rank may write has an entry of its
         for (std::int32_t dst = 0; dst < ranks; ++dst) {
           for (Slot slot{0}; slot.value() < plan.size(); ++slot) {
             if (!plan.may_write(slot, Rank{dst}, Rank{writer})) continue;
-            ++pairs;
-            entries.insert(plan.ledger_index(Rank{dst}, slot));
+            const bool shared = plan.family_of(slot).writers == Writers::own_cores;
+            for (std::int32_t core = 0; core < (shared ? slots : 1); ++core) {
+              ++pairs;
+              entries.insert(plan.ledger_index(Rank{dst}, slot, Core{core}));
+            }
           }
         }
         CHECK(entries.size() == pairs);

@@ -13,18 +13,25 @@ namespace {
 constexpr std::array kWeak{Body::weak_threads, Body::weak_segments};
 constexpr int kRounds = 400;
 
-/// Rounds of put and signal without order; which of them rank 1 reads stale after it saw the signal.
-std::vector<bool> stale_rounds(Body body, std::uint64_t seed, bool fenced) {
-  Job job(body, {.seed = seed});
+/// Which core writes.
+struct Writer {
+  std::int32_t rank = 0;
+  std::int32_t core = 0;
+};
+
+/// Rounds of put and signal without order; which of them the other rank reads stale after it saw the signal.
+std::vector<bool> stale_rounds(Body body, std::uint64_t seed, bool fenced, Writer by = {}) {
+  Job job(body, {.cores = 2, .seed = seed});
+  const std::int32_t other = 1 - by.rank;
   std::vector<bool> stale;
   for (std::uint64_t round = 1; round <= kRounds; ++round) {
-    const Hand writer = job.hand(0);
-    writer.put(1, job.plan().area(), round);
-    if (fenced) writer.fence(1);
-    writer.set(1, writer.word(0), round);
-    const Hand reader = job.hand(1);
-    reader.wait(1, reader.word(0), Compare::at_least, round);
-    stale.push_back(reader.get<std::uint64_t>(1, job.plan().area()) != round);
+    const Hand writer = job.hand(by.rank, by.core);
+    writer.put(other, job.plan().area(), round);
+    if (fenced) writer.fence(other);
+    writer.set(other, writer.word(by.rank), round);
+    const Hand reader = job.hand(other);
+    reader.wait(other, reader.word(by.rank), Compare::at_least, round);
+    stale.push_back(reader.get<std::uint64_t>(other, job.plan().area()) != round);
     writer.quiet();
   }
   return stale;
@@ -45,6 +52,14 @@ TEST_CASE("weak: without a fence stale reads happen, the same ones for the same 
     CHECK(stale != stale_rounds(body, 2, false));
   }
   CHECK(many(stale_rounds(Body::threads, 1, false)) == 0);
+}
+
+TEST_CASE("weak: ranks, cores and seeds draw for themselves") {
+  const auto first = stale_rounds(Body::weak_threads, 7, false);
+  CHECK(first != stale_rounds(Body::weak_threads, 7, false, {.rank = 0, .core = 1}));
+  CHECK(first != stale_rounds(Body::weak_threads, 7, false, {.rank = 1, .core = 0}));
+  CHECK(stale_rounds(Body::weak_threads, 8, false) !=
+        stale_rounds(Body::weak_threads, 7, false, {.rank = 1, .core = 0}));
 }
 
 TEST_CASE("weak: with a fence no read is stale") {

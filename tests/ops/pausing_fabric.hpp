@@ -1,0 +1,60 @@
+#pragma once
+// Pauses of random length before every signal and every wait, so that ranks and cores meet in many orders.
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "tests/runtime/support.hpp"
+
+namespace shmoe::test {
+
+/// Of SHMOE_TEST_SEED, else fixed.
+inline std::uint64_t seed_of_run() {
+  const char* own = std::getenv("SHMOE_TEST_SEED");
+  return own == nullptr ? 20'260'701 : std::strtoull(own, nullptr, 10);
+}
+
+/// The named delay point: pause().
+/// Units:   0 to 2 ms, yielding
+class PausingFabric final : public runtime::test::PassingFabric {
+ public:
+  PausingFabric(std::unique_ptr<shmem::Fabric> next, std::uint64_t seed)
+      : PassingFabric(std::move(next)), random_(seed) {}
+
+  void signal(Rank dst, Slot slot, shmem::SignalOp op, std::uint64_t value, SourceSite site) override {
+    pause();
+    next().signal(dst, slot, op, value, site);
+  }
+  void put_signal(Rank dst, Offset to, std::span<const std::byte> from, Slot slot, shmem::SignalOp op,
+                  std::uint64_t value, SourceSite site) override {
+    pause();
+    next().put_signal(dst, to, from, slot, op, value, site);
+  }
+  Result<shmem::Arrival> wait(const shmem::WaitSpec& spec, SourceSite site) override {
+    pause();
+    return next().wait(spec, site);
+  }
+
+ private:
+  void pause() {
+    using Clock = std::chrono::steady_clock;
+    const auto end = Clock::now() + std::chrono::microseconds(random_() % 2001);
+    while (Clock::now() < end) std::this_thread::yield();
+  }
+
+  std::mt19937_64 random_;
+};
+
+/// Every core of every rank draws its own pauses.
+inline runtime::FabricDecorator pauses(std::uint64_t seed) {
+  return [seed](std::unique_ptr<shmem::Fabric> next, Rank rank, Core core) -> std::unique_ptr<shmem::Fabric> {
+    const std::uint64_t own = seed * 1'000'003 + rank.index() * shmem::kMaxCores + core.index();
+    return std::make_unique<PausingFabric>(std::move(next), own);
+  };
+}
+
+}  // namespace shmoe::test

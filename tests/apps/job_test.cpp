@@ -173,6 +173,8 @@ TEST_CASE("a single wrong bit is found and named") {
 TEST_CASE("the table calls the largest of few samples by its name and leaves no blanks at line ends") {
   MoeReport report;
   report.steps = 99;
+  report.launcher = "shmoe";
+  report.profile = "safe";
   report.weights = "none";
   report.doubt = "largest id 7 of 64 experts";
   report.ranks = {RankRecord{}};

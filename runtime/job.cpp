@@ -1,10 +1,10 @@
 #include "runtime/job.hpp"
 
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <mutex>
 
 #include <sys/random.h>
 #include <unistd.h>
@@ -145,11 +145,12 @@ class ProcessWatch {
   }
 
   std::optional<std::string> gone(Rank rank) {
+    const std::lock_guard lock(mutex_);  // all cores ask
     Seat& seat = seats_[rank.index()];
-    if (!seat.ended.load(std::memory_order_relaxed)) {
+    if (!seat.ended) {
       const bool missing = kill(static_cast<pid_t>(seat.owner.pid), 0) != 0 && errno == ESRCH;
       if (!missing && (!due(seat) || bootstrap::is_alive(seat.owner))) return std::nullopt;
-      seat.ended.store(true, std::memory_order_relaxed);
+      seat.ended = true;
     }
     return fmt::format("pid {} has ended", seat.owner.pid);
   }
@@ -158,17 +159,18 @@ class ProcessWatch {
   using Clock = std::chrono::steady_clock;
   struct Seat {
     bootstrap::Owner owner;
-    std::atomic<Clock::time_point> next{Clock::time_point::min()};
-    std::atomic<bool> ended{false};
+    Clock::time_point next = Clock::time_point::min();
+    bool ended = false;
   };
 
   bool due(Seat& seat) {
     const auto now = Clock::now();
-    if (now < seat.next.load(std::memory_order_relaxed)) return false;
-    seat.next.store(now + std::chrono::milliseconds(10) * seats_.size(), std::memory_order_relaxed);
+    if (now < seat.next) return false;
+    seat.next = now + std::chrono::milliseconds(10) * seats_.size();
     return true;
   }
 
+  std::mutex mutex_;
   std::vector<Seat> seats_;
 };
 

@@ -1,8 +1,8 @@
 // The command line of shmoe.
 
-#include <cstdio>
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <memory>
 
 #include "apps/shmoe/command.hpp"

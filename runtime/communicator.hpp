@@ -59,6 +59,12 @@ class Communicator {
     return {reinterpret_cast<T*>(local_bytes(at, shmem::bytes_of<T>(count)).data()), count};
   }
 
+  /// Where a member's memory is mapped in this process. Operators go through the Fabric; this is for published tables of
+  /// addresses.
+  [[nodiscard]] const std::byte* mapped_at(Rank member, Offset at) const {
+    return peers_.mem[member.index()] + at.value();
+  }
+
   /// Runs the kernel on all cores and joins them.
   /// Errors:  what the first failing core left with. After an exception that is no Interrupted the job is aborted. A
   ///          launch while another one runs is a broken contract, and changes nothing.

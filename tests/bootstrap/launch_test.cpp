@@ -35,6 +35,49 @@ const Values kSlurm{{"SLURM_PROCID", "3"},   {"SLURM_NTASKS", "4"},  {"SLURM_STE
                     {"SLURM_JOB_ID", "812"}, {"SLURM_STEP_ID", "1"}, {"SLURM_LOCALID", "3"},
                     {"SLURM_NODEID", "0"}};
 
+// The whole SLURM environment of task 1 of `srun -n 2`, as slurm-wlm 22.05.8 sets it.
+const Values kSrun{{"SLURMD_NODENAME", "vm"},
+                   {"SLURM_CLUSTER_NAME", "test"},
+                   {"SLURM_CONF", "/etc/slurm/slurm.conf"},
+                   {"SLURM_CPUS_ON_NODE", "2"},
+                   {"SLURM_GTIDS", "0,1"},
+                   {"SLURM_JOBID", "4"},
+                   {"SLURM_JOB_CPUS_PER_NODE", "2"},
+                   {"SLURM_JOB_GID", "0"},
+                   {"SLURM_JOB_ID", "4"},
+                   {"SLURM_JOB_NAME", "sh"},
+                   {"SLURM_JOB_NODELIST", "vm"},
+                   {"SLURM_JOB_NUM_NODES", "1"},
+                   {"SLURM_JOB_PARTITION", "all"},
+                   {"SLURM_JOB_UID", "0"},
+                   {"SLURM_JOB_USER", "user"},
+                   {"SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1"},
+                   {"SLURM_LOCALID", "1"},
+                   {"SLURM_NNODES", "1"},
+                   {"SLURM_NODEID", "0"},
+                   {"SLURM_NODELIST", "vm"},
+                   {"SLURM_NPROCS", "2"},
+                   {"SLURM_NTASKS", "2"},
+                   {"SLURM_PRIO_PROCESS", "0"},
+                   {"SLURM_PROCID", "1"},
+                   {"SLURM_SRUN_COMM_HOST", "127.0.0.1"},
+                   {"SLURM_SRUN_COMM_PORT", "42983"},
+                   {"SLURM_STEPID", "0"},
+                   {"SLURM_STEP_ID", "0"},
+                   {"SLURM_STEP_LAUNCHER_PORT", "42983"},
+                   {"SLURM_STEP_NODELIST", "vm"},
+                   {"SLURM_STEP_NUM_NODES", "1"},
+                   {"SLURM_STEP_NUM_TASKS", "2"},
+                   {"SLURM_STEP_TASKS_PER_NODE", "2"},
+                   {"SLURM_SUBMIT_DIR", "/tmp"},
+                   {"SLURM_SUBMIT_HOST", "vm"},
+                   {"SLURM_TASKS_PER_NODE", "2"},
+                   {"SLURM_TASK_PID", "14097"},
+                   {"SLURM_TOPOLOGY_ADDR", "vm"},
+                   {"SLURM_TOPOLOGY_ADDR_PATTERN", "node"},
+                   {"SLURM_UMASK", "0022"},
+                   {"SLURM_WORKING_CLUSTER", "test:127.0.0.1:6817:9728:109"}};
+
 std::string error_of(const Values& values) {
   const auto launch = detect_launch(environment_of(values));
   return launch ? "no error" : launch.error().context;
@@ -60,6 +103,7 @@ TEST_CASE("each launcher is recognised by its environment") {
       {with(kPmix, {{"SHMOE_SIZE", "4"}}), "pmix", 2, 4, "prterun-host-77@1"},
       {with(kPmix, {{"PMIX_SIZE", "6"}}), "pmix", 2, 6, "prterun-host-77@1"},
       {with(kSlurm, kPmix), "pmix", 2, 4, "prterun-host-77@1"},
+      {kSrun, "slurm", 1, 2, "slurm-4.0"},
       {kSlurm, "slurm", 3, 4, "slurm-812.1"},
       // The inner launcher wins: `shmoe run` under mpirun, mpirun in a Slurm job.
       {with(kOpenMpi, {{"SHMOE_RANK", "3"}, {"SHMOE_SIZE", "4"}, {"SHMOE_JOB", "j"}, {"SHMOE_LAUNCHER", "shmoe"}}),

@@ -111,12 +111,30 @@ Result<Launch> from_nothing(const Environment& environment) {
   return launch;
 }
 
-Result<Launch> from_launcher(const Environment& environment) {
-  if (environment("SHMOE_RANK")) return from_explicit(environment);
+Result<Launch> from_other_launcher(const Environment& environment) {
   if (environment("OMPI_COMM_WORLD_RANK") || environment("OMPI_COMM_WORLD_SIZE")) return from_open_mpi(environment);
   if (environment("PMIX_RANK")) return from_pmix(environment);
   if (in_slurm_step(environment)) return from_slurm(environment);
   return from_nothing(environment);
+}
+
+/// A rank of `shmoe run` that sees the variables of another launcher has been started by it, inside.
+Result<void> check_no_launcher_inside(const Environment& environment, const Launch& outer) {
+  if (outer.launcher != "shmoe") return {};
+  const auto inner = from_other_launcher(environment);
+  if (!inner || inner->launcher == "none" || (inner->rank == outer.rank && inner->size == outer.size)) return {};
+  return invalid(
+      fmt::format("rank {} of {} by {} ({}) runs inside rank {} of {} by shmoe run: use one launcher, or unset "
+                  "SHMOE_RANK, SHMOE_SIZE and SHMOE_JOB to follow {}",
+                  inner->rank, inner->size, inner->launcher, inner->found_by, outer.rank, outer.size, inner->launcher));
+}
+
+Result<Launch> from_launcher(const Environment& environment) {
+  if (!environment("SHMOE_RANK")) return from_other_launcher(environment);
+  auto launch = from_explicit(environment);
+  if (!launch) return launch;
+  if (auto checked = check_no_launcher_inside(environment, *launch); !checked) return checked.error();
+  return launch;
 }
 
 Result<void> check_stated_size(const Environment& environment, const Launch& launch) {

@@ -1,6 +1,7 @@
 #pragma once
 // What started this process, and which rank of how many it is.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -33,11 +34,15 @@ struct Launch {
   [[nodiscard]] std::string description() const;
 };
 
+/// By these the ranks of other launchers are recognised. `shmoe run` takes them away from its own ranks.
+inline constexpr std::array kOtherLaunchers{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK",
+                                            "SLURM_PROCID"};
+
 /// Explicit variables first (SHMOE_RANK, SHMOE_SIZE), then Open MPI, PMIx, a Slurm step, else a job of one rank.
 /// SHMOE_JOB names the job whoever started it. SHMOE_SIZE without SHMOE_RANK gives PMIx the size it does not tell, and
 /// must agree with the size of any other launcher.
 ///
-/// Errors:  invalid_argument names the variable and its value
+/// Errors:  invalid_argument names the variable and its value, or both launchers where one runs inside `shmoe run`
 Result<Launch> detect_launch(const Environment& environment);
 
 }  // namespace shmoe::bootstrap

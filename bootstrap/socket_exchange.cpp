@@ -30,7 +30,8 @@ Result<std::unique_ptr<detail::Star>> open_star(const ExchangeConfig& config) {
 
 /// Asio throws where the process has no descriptor left for its poller.
 Error as_error(const std::exception& thrown) {
-  return Error{Errc::system, fmt::format("the bootstrap cannot use sockets: {}: see ulimit -n", thrown.what()), {}, 0};
+  return Error{
+      Errc::system, fmt::format("the bootstrap cannot use sockets: {}: raise `ulimit -n`", thrown.what()), {}, 0};
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "shmem/hash.hpp"
+
 namespace shmoe::bootstrap {
 namespace {
 
@@ -15,12 +17,6 @@ bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
 }
 
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return hash;
-}
-
 }  // namespace
 
 std::string file_name_of(std::string_view id) {
@@ -28,7 +24,7 @@ std::string file_name_of(std::string_view id) {
   std::replace_if(
       name.begin(), name.end(), [](char c) { return !is_name_character(c); }, '_');
   if (name == id) return name;
-  return fmt::format("{}-{:016x}", name, fnv1a(id));
+  return fmt::format("{}-{:016x}", name, shmem::fnv1a(id));
 }
 
 std::string name_ranks(const std::vector<std::int32_t>& ranks) {

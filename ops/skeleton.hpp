@@ -25,8 +25,8 @@ struct RotateArgs {
 /// Shapes:  any length, also none
 /// Order:   parts of the row -> flag; on return the left neighbour's row is readable in the own inbox, and the own row
 ///          may change. Slots: flag [source][core] of the round; a communicator has them for all its cores
-/// Errors:  on every rank the same, and nothing written: mismatch of length, inbox or heaps; invalid_argument where the
-///          inbox reaches past the block
+/// Errors:  in safe on every rank the same, and nothing written: mismatch of length, inbox or heaps; invalid_argument where
+///          the inbox reaches past the block. Of waits, each rank its own: peer_lost, aborted, deadline
 Result<void> rotate(runtime::Communicator& comm, const RotateArgs& args);
 
 /// What this rank brings into the entry barrier.

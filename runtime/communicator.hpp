@@ -47,8 +47,11 @@ class Communicator {
 
   /// Symmetric memory, zeroed pages on first use. Every member allocates and frees the same sizes in the same order;
   /// the next handshake of an operator compares the histories.
-  /// Errors:  out_of_memory, fragmented, or system where /dev/shm is full; nothing is allocated then.
+  /// Errors:  invalid_argument for 0 bytes; fragmented; out_of_memory where the heap or /dev/shm is full; system. Nothing is
+  ///          allocated then.
   Result<Offset> allocate(Bytes size);
+  /// Order:   waits for nobody: a barrier comes first where peers may still use the block.
+  /// Errors:  invalid_argument where no block starts there.
   Result<void> free(Offset at);
   [[nodiscard]] std::uint64_t heap_history() const { return heap_.history(); }
   [[nodiscard]] const shmem::Heap& heap() const { return heap_; }
@@ -66,10 +69,13 @@ class Communicator {
   }
 
   /// Runs the kernel on all cores and joins them.
+  /// Order:   what the host did before is readable by the cores, and what the cores did by the host afterwards; other ranks
+  ///          are ordered by the kernel alone.
   /// Errors:  what the first failing core left with. After an exception that is no Interrupted the job is aborted. A
   ///          launch while another one runs is a broken contract, and changes nothing.
   Result<void> launch(std::string_view op, const Kernel& kernel) { return launch(op, cores(), kernel); }
   /// `blocks` logical cores; more than the physical ones run in batches and must not SyncAll.
+  /// Order:   as above.
   Result<void> launch(std::string_view op, std::int32_t blocks, const Kernel& kernel);
 
   /// All members.
@@ -83,6 +89,7 @@ class Communicator {
 
   /// Ends every wait of every member with `aborted`, naming this rank and the reason. The communicator stays unusable.
   /// `core`: the calling core; the host is core 0.
+  /// Order:   the reason is readable by whoever sees the abort.
   void abort(const Error& reason, Core core = Core{0});
   /// The error every call returns since somebody aborted.
   [[nodiscard]] std::optional<Error> aborted() const;

@@ -31,7 +31,7 @@ std::optional<std::uint64_t> byte_count(std::string_view text, std::uint64_t low
     std::string_view suffix;
     std::uint64_t bytes;
   };
-  constexpr Unit kUnits[] = {{"KiB", kKiB}, {"MiB", kMiB}, {"GiB", kKiB * kMiB}};
+  constexpr Unit kUnits[] = {{"KiB", kKiB}, {"MiB", kMiB}, {"GiB", kKiB * kMiB}, {"TiB", kMiB * kMiB}};
   std::uint64_t unit = 1;
   for (const Unit& candidate : kUnits) {
     if (!text.ends_with(candidate.suffix)) continue;
@@ -100,7 +100,7 @@ constexpr std::array kSettings{
     Setting{"SHMOE_CORES", "1", "1 to 48", "AI cores of a rank, each a thread", parse_cores},
     Setting{"SHMOE_PROFILE", "safe", "safe, faithful-2026-07, faithful-2026-08",
             "corrected protocol, or the published one with its holes", parse_profile},
-    Setting{"SHMOE_HEAP", "1GiB", "bytes from 64KiB to 16TiB, also as KiB, MiB, GiB",
+    Setting{"SHMOE_HEAP", "1GiB", "bytes from 64KiB to 16TiB, also as KiB, MiB, GiB, TiB",
             "symmetric heap of a communicator, reserved and not committed", parse_heap},
     Setting{"CAM_BUFFSIZE", "", "MiB, 0 to 1048576", "published name of SHMOE_BUFFSIZE, which wins over it",
             parse_ipc_window},
@@ -120,6 +120,7 @@ constexpr std::array kSettings{
     Setting{"SHMOE_RANK", "", "0 to size - 1", "rank of this process, instead of the launcher's", read_at_start},
     Setting{"SHMOE_SIZE", "", "1 to 4096", "number of ranks, instead of the launcher's", read_at_start},
     Setting{"SHMOE_JOB", "", "a name", "name of the job, the same on all its ranks", read_at_start},
+    Setting{"SHMOE_LAUNCHER", "", "a name", "what set SHMOE_RANK and SHMOE_SIZE, for messages", read_at_start},
     Setting{"SHMOE_COMM_ID", "", "a.b.c.d:port", "where the ranks meet; default: a file in the runtime folder",
             read_at_start},
     Setting{"CAM_COMM_ID", "", "a.b.c.d:port", "published name of SHMOE_COMM_ID, which wins over it", read_at_start},

@@ -9,7 +9,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "bootstrap/rendezvous.hpp"
 #include "shmem/profile.hpp"
 #include "shmem/result.hpp"
 #include "shmem/signal.hpp"
@@ -32,6 +34,8 @@ struct Config {
 
   // Of the program, without a variable.
   std::string comm_id;  // a.b.c.d:port where the ranks meet; empty: the environment says
+  /// What every process of the job must have alike, besides the settings.
+  std::vector<bootstrap::Agreement> agreements;
   /// Adds slot families of the caller's own to every communicator, the same on every rank. They lie in the user data.
   std::function<void(shmem::SlotPlan&, const shmem::BlockMap&)> declare_slots;
 

@@ -29,11 +29,12 @@ class CoreContext : public shmem::Context {
 
   [[nodiscard]] const shmem::BlockMap& map() const { return *map_; }
   [[nodiscard]] const Profile& profile() const { return *profile_; }
-  [[nodiscard]] Launch& launch() { return *launch_; }
+  [[nodiscard]] Launch& launch() const { return *launch_; }
 
   /// Barrier over the cores of this rank. Every core of the launch calls it equally often.
   /// Order:   everything any core of this rank sent is complete, and readable by every core, on return.
-  /// Errors:  a broken contract where the launch is larger than the physical grid: its later batches could never arrive.
+  /// Errors:  as Context::wait; the deadline is twice the limit of other waits. A broken contract where the launch is larger
+  ///          than the physical grid: its later batches could never arrive.
   shmem::Witness sync_all(SourceSite site = SourceSite::here());
 
  private:

@@ -1,18 +1,16 @@
 #include "runtime/job.hpp"
 
-#include <cerrno>
-#include <chrono>
-#include <csignal>
-#include <cstring>
-#include <mutex>
+#include <cctype>
 
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "bootstrap/launch.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "bootstrap/rendezvous_file.hpp"
 #include "runtime/machine.hpp"
+#include "runtime/mappings.hpp"
+#include "runtime/process_watch.hpp"
+#include "runtime/unknown_settings.hpp"
 #include "shmem/mapped_fabric.hpp"
 #include "shmem/segment.hpp"
 #include "shmem/weak_fabric.hpp"
@@ -20,18 +18,10 @@
 namespace shmoe::runtime {
 namespace {
 
-using shmem::AddressWindow;
-using shmem::ControlHeader;
-using shmem::Segment;
-
 constexpr const char* kSegmentFact = "segment";
 
-/// Both objects of every rank, as mapped in this process.
-struct Mappings {
-  AddressWindow window;
-  std::vector<Segment> memory;  // own first, then the peers' in rank order
-  std::vector<Segment> control;
-};
+/// Of a rank, beside a connection to each other one: standard streams, poller, segments, and some of the program.
+constexpr std::int32_t kOpenFilesOfItsOwn = 32;
 
 std::string segment_name(const bootstrap::Launch& launch) {
   std::uint32_t random = 0;
@@ -40,53 +30,6 @@ std::string segment_name(const bootstrap::Launch& launch) {
   std::string job;
   for (const char c : launch.job_id.substr(0, 40)) job += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   return fmt::format("{}{}.{:08x}.{}", shmem::kSegmentPrefix, job, random, launch.rank);
-}
-
-void write_header(std::byte* control, const JobShape& shape, Rank rank) {
-  auto& header = *reinterpret_cast<ControlHeader*>(control);
-  header.rank = rank.value();
-  header.ranks = shape.ranks;
-  header.pid = getpid();
-  header.memory_bytes = shape.memory().value();
-  header.version.store(shmem::kLayoutVersion, std::memory_order_release);
-}
-
-Result<void> check_header(const std::byte* control, const JobShape& shape, Rank peer) {
-  const auto& header = *reinterpret_cast<const ControlHeader*>(control);
-  const std::uint32_t version = header.version.load(std::memory_order_acquire);
-  if (version != shmem::kLayoutVersion) {
-    return Error{.code = Errc::version,
-                 .context = fmt::format("rank {} has layout version {}, expected {}: start every "
-                                        "rank from the same build",
-                                        peer, version, shmem::kLayoutVersion),
-                 .where = peer};
-  }
-  if (header.rank != peer.value() || header.ranks != shape.ranks) {
-    return Error{.code = Errc::mismatch,
-                 .context = fmt::format("the segment of rank {} says rank {} of {}", peer, header.rank, header.ranks),
-                 .where = peer};
-  }
-  return {};
-}
-
-Result<void> commit_block(Mappings& own, const JobShape& shape, std::uint64_t block) {
-  const Offset memory = Offset{0} + shape.map.size * block;
-  const Bytes meta = shape.map.error_text.end() - Offset{0};
-  if (Result<void> pages = own.memory.front().commit(memory, meta); !pages) return pages;
-  const Offset control = Offset{shmem::kControlHeaderBytes} + shape.control.size() * block;
-  return own.control.front().commit(control, shape.control.size());
-}
-
-Result<void> create_own(Mappings& mappings, const JobShape& shape, Rank rank, const std::string& name) {
-  Result<Segment> memory = Segment::create(name + ".mem", shape.memory(), mappings.window.claim(rank.index()));
-  if (!memory) return std::move(memory).error();
-  Result<Segment> control = Segment::create(name + ".ctl", shape.control_memory());
-  if (!control) return std::move(control).error();
-  if (Result<void> pages = control->commit(Offset{0}, Bytes{shmem::kControlHeaderBytes}); !pages) return pages;
-  write_header(control->data(), shape, rank);
-  mappings.memory.push_back(*std::move(memory));
-  mappings.control.push_back(*std::move(control));
-  return commit_block(mappings, shape, 0);
 }
 
 /// What a rank has before it looks at its peers.
@@ -98,26 +41,16 @@ struct OwnParts {
 Result<OwnParts> set_up(const Config& config, const JobShape& shape, Rank rank, const std::string& name) {
   Result<std::unique_ptr<Grid>> grid = Grid::start(config.cores);
   if (!grid) return std::move(grid).error();
-  Result<AddressWindow> window = AddressWindow::reserve(static_cast<std::size_t>(shape.ranks), shape.memory());
-  if (!window) return std::move(window).error();
-  auto mappings = std::make_shared<Mappings>(Mappings{.window = *std::move(window), .memory = {}, .control = {}});
-  if (Result<void> created = create_own(*mappings, shape, rank, name); !created) return std::move(created).error();
-  return OwnParts{.grid = *std::move(grid), .mappings = std::move(mappings)};
+  Result<std::shared_ptr<Mappings>> mappings = Mappings::create(shape, rank, name);
+  if (!mappings) return std::move(mappings).error();
+  return OwnParts{.grid = *std::move(grid), .mappings = *std::move(mappings)};
 }
 
-Result<void> attach_peers(Mappings& mappings, const JobShape& shape, Rank rank,
-                          std::span<const bootstrap::IdCard> cards) {
-  for (Rank peer{0}; peer.value() < shape.ranks; ++peer) {
+Result<void> attach_peers(Mappings& mappings, Rank rank, std::span<const bootstrap::IdCard> cards) {
+  for (Rank peer{0}; peer.index() < cards.size(); ++peer) {
     if (peer == rank) continue;
     const std::string& name = *cards[peer.index()].fact(kSegmentFact);
-    Result<Segment> memory =
-        Segment::attach(name + ".mem", shape.memory(), Segment::Mode::read_write, mappings.window.claim(peer.index()));
-    if (!memory) return std::move(memory).error();
-    Result<Segment> control = Segment::attach(name + ".ctl", shape.control_memory(), Segment::Mode::read_only);
-    if (!control) return std::move(control).error();
-    if (Result<void> header = check_header(control->data(), shape, peer); !header) return header;
-    mappings.memory.push_back(*std::move(memory));
-    mappings.control.push_back(*std::move(control));
+    if (Result<void> attached = mappings.attach(peer, name); !attached) return attached;
   }
   return {};
 }
@@ -130,49 +63,10 @@ bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const 
                      {"buffsize", fmt::format("{} bytes", config.ipc_data), "SHMOE_BUFFSIZE"},
                      {"communicators", fmt::to_string(config.communicators)},
                      {"slots", fmt::format("{} ({:016x})", slots.size(), slots.digest()), "declare_slots"}};
+  card.agreements.insert(card.agreements.end(), config.agreements.begin(), config.agreements.end());
   card.facts = {{kSegmentFact, name}};
   return card;
 }
-
-/// Whether the processes of the cards are gone. The cheap question is asked every time; the sure one, which also sees a
-/// process that nobody has waited for, in turns, so that its cost does not grow with the ranks.
-class ProcessWatch {
- public:
-  explicit ProcessWatch(std::span<const bootstrap::IdCard> cards) : seats_(cards.size()) {
-    for (std::size_t i = 0; i < cards.size(); ++i) {
-      seats_[i].owner = {.pid = cards[i].pid, .start_time = cards[i].start_time};
-    }
-  }
-
-  std::optional<std::string> gone(Rank rank) {
-    const std::lock_guard lock(mutex_);  // all cores ask
-    Seat& seat = seats_[rank.index()];
-    if (!seat.ended) {
-      const bool missing = kill(static_cast<pid_t>(seat.owner.pid), 0) != 0 && errno == ESRCH;
-      if (!missing && (!due(seat) || bootstrap::is_alive(seat.owner))) return std::nullopt;
-      seat.ended = true;
-    }
-    return fmt::format("pid {} has ended", seat.owner.pid);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  struct Seat {
-    bootstrap::Owner owner;
-    Clock::time_point next = Clock::time_point::min();
-    bool ended = false;
-  };
-
-  bool due(Seat& seat) {
-    const auto now = Clock::now();
-    if (now < seat.next) return false;
-    seat.next = now + std::chrono::milliseconds(10) * seats_.size();
-    return true;
-  }
-
-  std::mutex mutex_;
-  std::vector<Seat> seats_;
-};
 
 template <class T>
 Result<void> outcome_of(const Result<T>& result) {
@@ -186,10 +80,9 @@ Result<OwnParts> map_everything(bootstrap::SocketExchange& exchange, const Confi
   const Rank rank = exchange.rank();
   Result<OwnParts> own = set_up(config, shape, rank, name);
   if (Result<void> all = agree(exchange, outcome_of(own), "setting up"); !all) return std::move(all).error();
-  const Result<void> attached = attach_peers(*own->mappings, shape, rank, cards);
+  const Result<void> attached = attach_peers(*own->mappings, rank, cards);
   if (Result<void> all = agree(exchange, attached, "mapping its peers"); !all) return std::move(all).error();
-  for (Segment& segment : own->mappings->memory) segment.unlink();
-  for (Segment& segment : own->mappings->control) segment.unlink();
+  own->mappings->unlink();
   return own;
 }
 
@@ -254,7 +147,13 @@ Result<Job> join_processes(const Config& config) {
   Result<bootstrap::Launch> launch = bootstrap::detect_launch(bootstrap::process_environment());
   if (!launch) return std::move(launch).error();
   Log log = Log::to_stderr(find_log_level(config.log_level).value_or(LogLevel::warn), launch->rank);
-  if (launch->rank == Rank{0}) clean_up_after_the_dead();
+  if (launch->rank == Rank{0}) {
+    if (const auto unknown = unknown_settings(environment_names())) log.warn("{}", *unknown);
+    clean_up_after_the_dead();
+  }
+  if (Result<void> allowed = allow_open_files(launch->size, launch->size + kOpenFilesOfItsOwn); !allowed) {
+    return std::move(allowed).error();
+  }
 
   Result<bootstrap::SocketExchange> exchange = connect(config, *launch);
   if (!exchange) return std::move(exchange).error();
@@ -282,7 +181,7 @@ Result<Job> join_processes(const Config& config) {
 
   const std::shared_ptr<Mappings> mappings = own->mappings;
   std::vector<std::byte*> memory;
-  for (std::size_t rank = 0; rank < cards.size(); ++rank) memory.push_back(mappings->window.at(rank));
+  for (Rank rank{0}; rank.index() < cards.size(); ++rank) memory.push_back(mappings->memory_of(rank));
   return Job{.config = config,
              .shape = shape,
              .rank = launch->rank,
@@ -290,9 +189,9 @@ Result<Job> join_processes(const Config& config) {
                                         name_of(config.profile.id)),
              .log = log,
              .memory = std::move(memory),
-             .control = mappings->control.front().data() + shmem::kControlHeaderBytes,
-             .commit = [mappings](Offset at, Bytes size) { return mappings->memory.front().commit(at, size); },
-             .commit_block = [mappings, shape](std::uint64_t block) { return commit_block(*mappings, shape, block); },
+             .control = mappings->control(),
+             .commit = [mappings](Offset at, Bytes size) { return mappings->commit(at, size); },
+             .commit_block = [mappings](std::uint64_t block) { return mappings->commit_block(block); },
              .grid = std::move(own->grid),
              .gone = [watch = std::make_shared<ProcessWatch>(cards)](Rank rank) { return watch->gone(rank); },
              .make_fabric = fabric_maker(config, false),

@@ -1,5 +1,5 @@
 #pragma once
-// One line a message, lower case, on stderr: "[shmoe rank 3] warn: rank 5 is late by 4 s; look at it with shmoe inspect".
+// One line a message, lower case, on stderr: "[shmoe rank 0] warn: turned away a stranger: 127.0.0.1:40312: sent no hello".
 // A Log is handed to whoever writes; there is no global one.
 
 #include <iosfwd>

@@ -1,11 +1,13 @@
 #include "runtime/machine.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <string>
 
 #include <sched.h>
+#include <sys/resource.h>
 
 namespace shmoe::runtime {
 
@@ -39,6 +41,25 @@ std::int32_t usable_cpus() {
   const std::int32_t cpus = cpus_by_affinity();
   const std::optional<double> quota = cpus_by_quota();
   return quota ? std::clamp(static_cast<std::int32_t>(std::ceil(*quota)), 1, cpus) : cpus;
+}
+
+Result<void> allow_open_files(std::int32_t ranks, std::int32_t needed) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const auto least = static_cast<rlim_t>(needed);
+  if (limit.rlim_cur >= least) return {};
+  if (limit.rlim_max < least) {
+    return Error{.code = Errc::system,
+                 .context = fmt::format("{} {} {} open files, but the hard limit is {}: raise it with `ulimit -n`{}",
+                                        ranks, ranks == 1 ? "rank needs" : "ranks need", needed, limit.rlim_max,
+                                        ranks == 1 ? "" : " or start fewer ranks")};
+  }
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0) return {};
+  return Error{.code = Errc::system,
+               .context = fmt::format("cannot have {} open files: raise the limit with `ulimit -n`", needed),
+               .where = {},
+               .sys = errno};
 }
 
 }  // namespace shmoe::runtime

@@ -1,8 +1,10 @@
 #pragma once
-// How many CPUs this process may use.
+// How many CPUs and open files this process may use.
 
 #include <cstdint>
 #include <optional>
+
+#include "shmem/result.hpp"
 
 namespace shmoe::runtime {
 
@@ -14,5 +16,9 @@ std::optional<double> cpus_by_quota();
 
 /// CPUs that affinity and quota allow, a part of a CPU counted as one; at least 1.
 std::int32_t usable_cpus();
+
+/// Raises the soft limit of open files where it is below what a job of so many ranks needs here.
+/// Errors:  system where the hard limit is below
+Result<void> allow_open_files(std::int32_t ranks, std::int32_t needed);
 
 }  // namespace shmoe::runtime

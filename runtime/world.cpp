@@ -9,14 +9,15 @@
 
 #include "runtime/job.hpp"
 #include "runtime/overseer.hpp"
+#include "shmem/hash.hpp"
 #include "shmem/thread_memory.hpp"
 
 namespace shmoe::runtime {
 namespace {
 
 std::int64_t hash_of(std::span<const Rank> members) {
-  std::uint64_t hash = 14695981039346656037U;  // FNV-1a
-  for (const Rank member : members) hash = (hash ^ static_cast<std::uint64_t>(member.value())) * 1099511628211U;
+  std::uint64_t hash = shmem::kFnvStart;
+  for (const Rank member : members) hash = shmem::fnv1a(hash, member.index());
   return static_cast<std::int64_t>(hash);
 }
 
@@ -100,6 +101,7 @@ Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> mem
     return std::move(met).error().within(fmt::format("creating communicator {}", id));
   }
   communicator->set_wait_limit(usual_limit);
+  job.log.debug("communicator {}: rank {} of {}", id, communicator->rank(), communicator->ranks());
   return communicator;
 }
 
@@ -116,6 +118,7 @@ Result<std::unique_ptr<World>> World::start(Job&& job) {
   std::vector<Rank> everyone;
   for (Rank rank{0}; rank.value() < job.shape.ranks; ++rank) everyone.push_back(rank);
   std::unique_ptr<World> world(new World(std::make_unique<State>(std::move(job))));
+  world->log().info("{}", world->description());
   if (auto all = world->state_->add(CommunicatorId{0}, std::move(everyone)); !all) return std::move(all).error();
   return world;
 }

@@ -35,7 +35,7 @@ class World {
   [[nodiscard]] Rank rank() const;
   [[nodiscard]] std::int32_t ranks() const;
   [[nodiscard]] const Config& config() const;
-  /// One line: what started us, how many ranks, cores and nodes, which profile.
+  /// One line: which rank of how many, and what started it; of processes also cores, nodes and profile.
   [[nodiscard]] const std::string& description() const;
 
   /// The communicator of all ranks.
@@ -44,14 +44,18 @@ class World {
   /// Errors:  invalid_argument (bad or repeated member, id in use or not below config.communicators); where the members'
   ///          lists differ, mismatch, or deadline after config.bootstrap_timeout. An id is used up even then. Where
   ///          /dev/shm is full for one member, out_of_memory there and deadline on the others.
+  /// Order:   a barrier of the members: see Communicator::barrier.
   Result<Communicator*> communicator(CommunicatorId id, std::span<const Rank> members);
 
   [[nodiscard]] const Log& log() const;
 
   /// Ends every wait of every member of every communicator of this rank with `aborted`.
+  /// Order:   the reason is readable by whoever sees the abort; nothing else this rank did is.
   void abort(const Error& reason);
 
   /// Collective end, bounded by config.bootstrap_timeout. A World that is only destroyed does not wait for anybody.
+  /// Order:   a barrier of all ranks: see Communicator::barrier.
+  /// Errors:  as Communicator::barrier.
   Result<void> finalize();
 
   /// Ranks as threads of this process: `body` runs once per rank, each with its own World over plain memory.

@@ -10,34 +10,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
+#include "runtime/call_card.hpp"
 #include "runtime/core_context.hpp"
 
 namespace shmoe::runtime {
-
-/// What a rank is about to call, as far as all ranks must agree on it.
-class CallCard {
- public:
-  static constexpr std::size_t kFields = 9;
-
-  explicit CallCard(std::string_view op);
-  /// At most kFields of them; names of at most 15 characters.
-  CallCard& with(std::string_view name, std::int64_t value);
-
-  /// Nothing where both agree, else "hidden is 128 on rank 3 and 64 on rank 0".
-  [[nodiscard]] std::optional<std::string> difference(const CallCard& other, Rank mine, Rank theirs) const;
-
- private:
-  struct Field {
-    char name[16] = {};
-    std::int64_t value = 0;
-  };
-  char op_[24] = {};
-  std::uint64_t count_ = 0;
-  Field fields_[kFields] = {};
-};
-static_assert(sizeof(CallCard) <= shmem::kCardBytes);
 
 class ZeroBufferSync {
  public:
@@ -58,6 +35,7 @@ class ZeroBufferSync {
   shmem::Witness enter(const CallCard& card, const std::optional<Error>& fault, SourceSite site = SourceSite::here());
 
   // Event flags: slot [source][event] of the buffer of the round. The word in `safe`: round 48 bits, phase 16 bits.
+  // Errors:  of each wait, Interrupted as Context::wait; in `safe` a phase over 65535 breaks the contract.
 
   /// Order:   everything this core sent before, to any rank, is readable by whoever waits for the flag.
   void set_flag(Rank dst, std::uint32_t event, std::uint32_t phase, SourceSite site = SourceSite::here());
@@ -70,6 +48,7 @@ class ZeroBufferSync {
   void set_all_rank_core_flag(std::uint32_t phase, SourceSite site = SourceSite::here());
   /// Order:   what the setter sent before is readable.
   shmem::Token wait_flag(Rank src, std::uint32_t event, std::uint32_t phase, SourceSite site = SourceSite::here());
+  /// Order:   true orders like wait_flag.
   [[nodiscard]] bool check_flag(Rank src, std::uint32_t event, std::uint32_t phase,
                                 SourceSite site = SourceSite::here());
   /// Meaningful for this round and the one before: older flags are overwritten.

@@ -14,7 +14,7 @@ else
 fi
 [[ ${#files[@]} -gt 0 ]] || exit 0
 
-# The clang preset, because clang-tidy stops at flags that only g++ knows.
-cmake --preset clang >/dev/null
+# The clang preset, because clang-tidy stops at flags that only g++ knows. Its precompiled headers must be there.
+scripts/build.sh clang shmoe_headers
 printf '%s\0' "${files[@]}" |
   xargs -0 -n 1 -P "$(nproc)" clang-tidy-14 -p build/clang --quiet 2> >(grep -v 'warnings generated\|^$' >&2)

@@ -166,12 +166,14 @@ class Context {
   void put(Rank dst, Offset to, const Range& from, SourceSite site = SourceSite::here()) {
     fabric_->put(dst, to, std::as_bytes(std::span(from)), site);
   }
+  /// Order:   complete on return; reads what `ordered` stands for, or later.
   template <PlainRange Range>
   void get(Rank src, Offset from, Range&& to, const Witness& /*ordered*/, SourceSite site = SourceSite::here()) {
     fabric_->get(src, from, std::as_writable_bytes(std::span(to)), site);
   }
 
   /// Reads in place where the fabric can, else through `scratch`, whose size says how much.
+  /// Order:   as get; in place the owner's later writes show until the view closes.
   template <Plain T>
   ReadView<T> read(Rank src, Offset at, std::span<T> scratch, const Witness& ordered,
                    SourceSite site = SourceSite::here()) {
@@ -209,12 +211,13 @@ class Context {
   void quiet(SourceSite site = SourceSite::here()) { fabric_->quiet(site); }
 
   /// Order:   what the signalling core fenced before its signal is readable afterwards.
-  /// Errors:  Interrupted with peer_lost, aborted, deadline or deadlock.
+  /// Errors:  Interrupted with peer_lost, aborted or deadline; deadlock is kept for a proof.
   Token wait(const WaitSpec& spec, SourceSite site = SourceSite::here());
   /// One slot of this rank.
   Token wait(Slot slot, Compare compare, std::uint64_t value, SourceSite site = SourceSite::here()) {
     return wait(WaitSpec{.where = place_.rank, .slots = {&slot, 1}, .compare = compare, .value = value}, site);
   }
+  /// Order:   a satisfied test orders like a wait.
   [[nodiscard]] std::optional<Arrival> test(const WaitSpec& spec, SourceSite site = SourceSite::here()) {
     return fabric_->test(spec, site);
   }

@@ -55,8 +55,8 @@ struct ActorEvent {
 /// Units:   ranks are ranks of the communicator, offsets count from its block
 /// Order:   put and signal to one rank are unordered until fence; to different ranks until quiet. put_signal orders its
 ///          own payload only. wait returns after the stores that preceded the observed signal are readable.
-/// Errors:  only wait fails: peer_lost, aborted, deadline, deadlock. A rank, slot or range that does not exist, or a
-///          signal by an undeclared writer, breaks the contract.
+/// Errors:  only wait fails: peer_lost, aborted, deadline; deadlock is kept for a proof, which no body gives yet. A rank,
+///          slot or range that does not exist, or a signal by an undeclared writer, breaks the contract.
 class Fabric {
  public:
   Fabric() = default;

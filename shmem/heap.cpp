@@ -3,6 +3,8 @@
 #include <bit>
 #include <limits>
 
+#include "shmem/hash.hpp"
+
 namespace shmoe::shmem {
 namespace {
 
@@ -12,13 +14,6 @@ constexpr std::uint64_t kOperationFree = 2;
 /// Bytes from `offset` to the next multiple of a power of two.
 constexpr std::uint64_t padding_to(std::uint64_t offset, std::uint64_t alignment) {
   return (0 - offset) & (alignment - 1);
-}
-
-/// A bijection that spreads each input bit over the whole word (the finaliser of SplitMix64).
-constexpr std::uint64_t mix(std::uint64_t word) {
-  word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9U;
-  word = (word ^ (word >> 27)) * 0x94D049BB133111EBU;
-  return word ^ (word >> 31);
 }
 
 }  // namespace
@@ -145,9 +140,7 @@ void Heap::remove_free(Id id) {
 }
 
 void Heap::record(std::uint64_t operation, Offset offset, Bytes size) {
-  for (const std::uint64_t word : {operation, offset.value(), size.value()}) {
-    history_ = mix(history_ + word + 0x9E3779B97F4A7C15U);
-  }
+  for (const std::uint64_t word : {operation, offset.value(), size.value()}) history_ = scattered(history_ + word);
 }
 
 }  // namespace shmoe::shmem

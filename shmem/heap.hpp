@@ -17,6 +17,7 @@ namespace shmoe::shmem {
 /// first; a block lies at the low end of its range. A freed block merges with both neighbours.
 ///
 /// Units:   offsets and sizes in bytes; blocks are whole granules of 64 bytes
+/// Order:   none: it touches no memory
 /// Source:  mirrors the flexible allocator of CAM's HFA as published; differs in that free_bytes() is always the sum of
 ///          the free ranges, and that a wrong free() is refused
 class Heap {

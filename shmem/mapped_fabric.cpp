@@ -125,11 +125,10 @@ void MappedFabric::touch(Access /*access*/, Rank owner, Offset at, Bytes size, S
 
 void MappedFabric::actor(const ActorEvent& event, SourceSite /*site*/) {
   const bool entering = event.kind == ActorEvent::Kind::enter;
-  const bool alive = event.kind != ActorEvent::Kind::stop;
   activity_.op = entering ? std::string(event.op) : std::string();
   if (entering) activity_.round = event.round;
   record_->op.store(activity_.op);
-  record_->life.store(static_cast<std::uint8_t>(alive ? Life::running : Life::parked), std::memory_order_relaxed);
+  record_->life.store(static_cast<std::uint8_t>(entering ? Life::running : Life::parked), std::memory_order_relaxed);
   record_->progress.fetch_add(1, std::memory_order_release);
 }
 

@@ -3,12 +3,13 @@
 //
 //   +0     header      4 KiB     identity of the segment; version last
 //          per communicator block:
-//          wait records  128 B x (C + 1)   one per core, then the host thread
+//          wait records  128 B x (C + 1)   one per core, then the host thread's, which nothing writes yet
 //          ledger         64 B x entries   one per (destination, slot) this rank may write; of slots that all its cores
 //                                          add to, one per core
 //
-// Readers never tear: a wait record is a sequence lock; a ledger entry consists of atomic words. An entry is written after
-// the word it tells of, so it may lag the slot by one signal.
+// Every word is atomic, but a record is many words. What a wait record says of a wait belongs together while `epoch` is odd
+// and stays the same, except `slot`, which moves on meanwhile. `op` and ledger entries are under no such lock: a reader may
+// see words of two operators or signals. An entry is written after the word it tells of, so it may lag the slot by one signal.
 
 #include <algorithm>
 #include <array>
@@ -102,7 +103,7 @@ struct alignas(128) WaitRecord {
   std::atomic<std::uint64_t> progress;  // operators entered and left
   std::atomic<std::uint64_t> challenge;
   std::atomic<std::uint64_t> echo;
-  RecordName op;  // written before `progress` moves; empty between operators
+  RecordName op;  // under no lock; empty between operators
   RecordText site;
 };
 static_assert(sizeof(WaitRecord) == 128);
@@ -112,7 +113,12 @@ static_assert(offsetof(WaitRecord, op) == 72);
 static_assert(offsetof(WaitRecord, site) == 96);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-enum class Life : std::uint8_t { absent, running, parked, ended };
+enum class Life : std::uint8_t {
+  absent,
+  running,  // in an operator
+  parked,   // between operators
+  ended,
+};
 
 /// What this rank last wrote to one (destination, slot).
 struct alignas(64) LedgerEntry {

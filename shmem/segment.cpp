@@ -68,8 +68,8 @@ Result<AddressWindow> AddressWindow::reserve(std::size_t count, Bytes size) {
   void* place = mmap(nullptr, length + kPageGranule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) {
     return from_errno(
-        fmt::format("reserving {} x {:.0f} MiB of addresses: raise `ulimit -v`, or lower SHMOE_HEAP and "
-                    "SHMOE_BUFFSIZE",
+        fmt::format("reserving {} x {:.0f} MiB of addresses: raise `ulimit -v`, or lower SHMOE_HEAP, "
+                    "SHMOE_BUFFSIZE or SHMOE_COMMUNICATORS",
                     count, mib(stride)));
   }
   // The kernel aligns to pages only: what is before the first aligned address, and what is left behind, goes back.

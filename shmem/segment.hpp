@@ -56,7 +56,8 @@ class Segment {
   [[nodiscard]] Bytes size() const;
 
   /// Backs [from, from + size) with pages, so that touching them cannot fault for lack of space.
-  /// Errors:  outside the object: broken contract; out_of_memory with what was asked for, what is free, and what to do.
+  /// Errors:  outside the object: broken contract; out_of_memory with what was asked for, what is free, and what to do;
+  ///          system.
   Result<void> commit(Offset from, Bytes size);
 
   /// Removes the name; mappings stay. Harmless when repeated.

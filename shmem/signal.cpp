@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shmem/hash.hpp"
+
 namespace shmoe::shmem {
 
 SlotPlan SlotPlan::of_block(const BlockMap& map) {
@@ -42,11 +44,11 @@ const SlotFamily& SlotPlan::family(std::string_view name) const {
 }
 
 std::uint64_t SlotPlan::digest() const {
-  std::uint64_t hash = 14695981039346656037U;  // FNV-1a
+  std::uint64_t hash = kFnvStart;
   for (const SlotFamily& f : families_) {
-    const std::string text = fmt::format("{} {} {} {} {} {} {};", f.name, f.base, f.buffers, f.sources, f.events,
-                                         static_cast<int>(f.writers), static_cast<int>(f.op));
-    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+    hash = fnv1a(fmt::format("{} {} {} {} {} {} {};", f.name, f.base, f.buffers, f.sources, f.events,
+                             static_cast<int>(f.writers), static_cast<int>(f.op)),
+                 hash);
   }
   return hash;
 }

@@ -269,17 +269,33 @@ Result<Arrival> Waiter::wait(const WaitSpec& spec, const Activity& activity, Sou
   return result;
 }
 
+namespace {
+
+/// "== 0x7", or of a sum "in [0x3, 0x5]".
+std::string expectation(const WaitSpec& spec) {
+  if (spec.match == Match::sum && spec.upper != std::numeric_limits<std::uint64_t>::max()) {
+    return fmt::format("in [{:#x}, {:#x}]", spec.value, spec.upper);
+  }
+  const Compare compare = spec.match == Match::sum ? Compare::at_least : spec.compare;
+  const char* sign = compare == Compare::equal ? "==" : compare == Compare::at_least ? ">=" : "!=";
+  return fmt::format("{} {:#x}", sign, spec.value);
+}
+
+}  // namespace
+
 std::string describe(const SleepingWait& wait, const Peers& peers) {
-  const char* sign = wait.spec.compare == Compare::equal ? "==" : wait.spec.compare == Compare::at_least ? ">=" : "!=";
   std::string slots = peers.slots->describe(wait.slot);
-  if (wait.spec.slots.size() > 1) slots += fmt::format(" ({} slots in this wait)", wait.spec.slots.size());
+  if (wait.spec.match == Match::sum) {
+    slots = fmt::format("the sum of {} slots with {}", wait.spec.slots.size(), slots);
+  } else if (wait.spec.slots.size() > 1) {
+    slots += fmt::format(" ({} slots in this wait)", wait.spec.slots.size());
+  }
   const std::string scope = peers.scope.empty() ? "" : fmt::format(" ({})", peers.scope);
   return fmt::format(
-      "rank {}{} core {} in {} round {} waited {:.1f} s at {}:{} for {} in rank {}'s memory to be {} {:#x}, "
-      "sees {:#x}",
+      "rank {}{} core {} in {} round {} waited {:.1f} s at {}:{} for {} in rank {}'s memory to be {}, sees {:#x}",
       peers.rank, scope, wait.core, wait.op.empty() ? "no operator" : wait.op, wait.round,
-      std::chrono::duration<double>(wait.waited).count(), wait.site.file, wait.site.line, slots, wait.spec.where, sign,
-      wait.spec.value, wait.seen);
+      std::chrono::duration<double>(wait.waited).count(), wait.site.file, wait.site.line, slots, wait.spec.where,
+      expectation(wait.spec), wait.seen);
 }
 
 }  // namespace shmoe::shmem

@@ -40,6 +40,7 @@ class Waiter {
   /// Errors:  what the overseer says; deadline.
   Result<Arrival> wait(const WaitSpec& spec, const Activity& activity, SourceSite site);
   /// One look at the words.
+  /// Order:   acquires every word that satisfied it.
   [[nodiscard]] std::optional<Arrival> test(const WaitSpec& spec) const;
 
  private:

@@ -2,19 +2,13 @@
 
 #include <algorithm>
 
+#include "shmem/hash.hpp"
+
 namespace shmoe::shmem {
 namespace {
 
 // How long a core may wait before what it held back arrives all the same.
 constexpr Time kLate = std::chrono::milliseconds(200);
-
-/// Neighbouring values give unrelated results. Source: SplitMix64, Steele, Lea and Flood 2014.
-constexpr std::uint64_t scattered(std::uint64_t x) {
-  x += 0x9E37'79B9'7F4A'7C15U;
-  x = (x ^ (x >> 30)) * 0xBF58'476D'1CE4'E5B9U;
-  x = (x ^ (x >> 27)) * 0x94D0'49BB'1331'11EBU;
-  return x ^ (x >> 31);
-}
 
 constexpr std::uint64_t seed_of(std::uint64_t seed, Rank rank, Core core) {
   return scattered(scattered(scattered(seed) + rank.index()) + core.index());

@@ -10,8 +10,9 @@
 
 namespace shmoe::shmem {
 
-/// Wraps a fabric. Each put is held back with probability 3/4, drawn from seed, rank and core, until a fence to its rank,
-/// a quiet, or until this core has waited a while: nothing is lost, it is only late. Signals overtake.
+/// Wraps a fabric. A put to another rank is held back with probability 3/4, drawn from seed, rank and core, and always where
+/// it overlaps one that is. It lands at a fence to its rank, a quiet, an overlapping put_signal, the end of the operator, or
+/// once this core has waited or tested for a while: nothing is lost, it is only late. Signals overtake.
 /// Order:   no more than Fabric promises.
 class WeakFabric final : public Fabric {
  public:

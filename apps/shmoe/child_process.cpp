@@ -7,6 +7,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "bootstrap/launch.hpp"
+
 namespace shmoe::apps {
 namespace {
 
@@ -41,6 +43,7 @@ Error cannot_fork(int reason) {
       ::dup2(err, STDERR_FILENO) < 0) {
     report_and_exit(report, errno);
   }
+  for (const char* name : bootstrap::kOtherLaunchers) ::unsetenv(name);
   for (const auto& [name, value] : plan.environment) ::setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> arguments;
   for (const std::string& argument : plan.command) arguments.push_back(const_cast<char*>(argument.c_str()));

@@ -1,6 +1,7 @@
 #pragma once
 // What the subcommands share: the words of the command line, where the exit code goes, and how a failure is told.
 
+#include <charconv>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,19 @@ void add_run(CLI::App& app, Invocation& invocation);
 void add_moe(CLI::App& app, Invocation& invocation);
 void add_clean(CLI::App& app, Invocation& invocation);
 void add_info(CLI::App& app, Invocation& invocation);
+
+/// Of an option: a decimal number of [lowest, highest]. CLI::Range takes NaN for one, and wraps what does not fit.
+template <class Number>
+CLI::Validator within(Number lowest, Number highest) {
+  const auto fault_of = [=](std::string& text) {
+    Number value{};
+    const char* end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data(), end, value);
+    const bool right = error == std::errc{} && stopped == end && value >= lowest && value <= highest;
+    return right ? std::string{} : fmt::format("'{}' is not a number from {} to {}", text, lowest, highest);
+  };
+  return CLI::Validator{fault_of, ""};
+}
 
 /// 85 for a broken contract, else 1; 86 is reserved for proven deadlocks, which nothing reports yet.
 int exit_code_of(const Error& error);

@@ -4,8 +4,10 @@
 #include <array>
 #include <chrono>
 #include <fstream>
+#include <limits>
 #include <memory>
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "apps/shmoe/command.hpp"
@@ -51,11 +53,29 @@ struct MoeOptions {
   std::optional<std::string> json;  // a file, or "-"
 };
 
+/// Every option but --cores and --profile, which are settings, and --json, which only rank 0 looks at.
+std::vector<bootstrap::Agreement> agreements_of(const MoeOptions& options) {
+  const auto text_of = [](const auto& given) { return given ? fmt::to_string(*given) : std::string{"default"}; };
+  const MoePlan& plan = options.plan;
+  return {{"ranks", text_of(options.ranks), "--ranks"},
+          {"routing", plan.routing.files.empty() ? "drawn" : fmt::to_string(fmt::join(plan.routing.files, ",")),
+           "--routing"},
+          {"tokens", text_of(plan.routing.tokens), "--tokens"},
+          {"topk", text_of(plan.routing.topk), "--topk"},
+          {"experts", fmt::to_string(plan.routing.experts), "--experts"},
+          {"seed", fmt::to_string(plan.routing.seed), "--seed"},
+          {"dtype", options.dtype, "--dtype"},
+          {"hidden", fmt::to_string(plan.shape.hidden), "--hidden"},
+          {"steps", fmt::to_string(plan.steps), "--steps"},
+          {"warmup", fmt::to_string(plan.warmup), "--warmup"}};
+}
+
 Result<runtime::Config> config_of(const MoeOptions& options) {
   auto config = runtime::Config::load();
   if (!config) return config;
   if (options.cores) config->cores = *options.cores;
   if (options.profile) config->profile = *find_profile(*options.profile);
+  config->agreements = agreements_of(options);
   return config;
 }
 
@@ -145,6 +165,7 @@ Result<void> check_ranks(const MoeOptions& options, const bootstrap::Launch& lau
 }
 
 Result<void> be_rank(const MoeOptions& options, const bootstrap::Launch& launch, runtime::World& world) {
+  if (auto right = check_ranks(options, launch); !right) return right;
   MoePlan plan = options.plan;
   if (launch.rank == Rank{0}) plan.progress = Progress{};
   try {
@@ -164,9 +185,6 @@ int moe(const MoeOptions& options, const Invocation& invocation) {
   const auto launch = bootstrap::detect_launch(bootstrap::process_environment());
   if (!launch) return failed(kName, launch.error());
   if (launch->launcher == "none") return start_ranks(options, invocation);
-  if (const auto right = check_ranks(options, *launch); !right) {
-    return tells(launch->rank, right.error()) ? failed(kName, right.error()) : exit_code_of(right.error());
-  }
   const auto config = config_of(options);
   if (!config) return fail_to_start(launch->rank, config.error());
   const auto world = runtime::World::create(*config);
@@ -194,7 +212,9 @@ void add_routing_options(CLI::App& command, MoePlan& plan) {
   command.add_option("--experts", plan.routing.experts, "routed experts, default 64")
       ->check(CLI::Range(1, 1 << 16).description(""))
       ->type_name("E");
-  command.add_option("--seed", plan.routing.seed, "of drawn routing and of the tokens, default 1")->type_name("S");
+  command.add_option("--seed", plan.routing.seed, "of drawn routing and of the tokens, default 1")
+      ->check(within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
+      ->type_name("S");
 }
 
 void add_job_options(CLI::App& command, MoeOptions& options) {

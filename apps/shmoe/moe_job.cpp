@@ -13,7 +13,8 @@ class Job {
         plan_(plan),
         source_(source),
         buffers_(buffers),
-        experts_(ops::ExpertMap::even(source.experts(), comm.ranks())) {}
+        experts_(ops::ExpertMap::even(source.experts(), comm.ranks())),
+        pipeline_(comm, plan.shape, experts_, buffers) {}
 
   Result<std::vector<RankRecord>> run(Offset record) {
     for (std::int64_t number = 0; number < plan_.warmup + plan_.steps; ++number) {
@@ -29,8 +30,7 @@ class Job {
     for (Rank rank{0}; rank.value() < comm_.ranks(); ++rank) {
       batches.push_back(source_.batch(number, rank, comm_.ranks()));
     }
-    MoePipeline pipeline{comm_, plan_.shape, experts_, buffers_};
-    auto done = pipeline.run(batches[comm_.rank().index()], number);
+    auto done = pipeline_.run(batches[comm_.rank().index()], number);
     if (!done) return std::move(done).error();
     const auto received = buffers_.received(done->notify.recv_rows);
     const auto wrong = wrong_result(*done, plan_.shape, problem_of(batches, experts_), received);
@@ -45,6 +45,7 @@ class Job {
   const RoutingSource& source_;
   ops::EpBuffers& buffers_;
   ops::ExpertMap experts_;
+  MoePipeline pipeline_;
   RankRecorder recorder_;
 };
 

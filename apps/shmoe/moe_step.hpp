@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "ops/ep/pipeline.hpp"
 #include "ops/ep/routing.hpp"
 #include "runtime/communicator.hpp"
+#include "runtime/executor.hpp"
 
 namespace shmoe::apps {
 
@@ -46,7 +48,11 @@ class MoePipeline {
  public:
   MoePipeline(runtime::Communicator& comm, const MoeShape& shape, const ops::ExpertMap& experts,
               ops::EpBuffers& buffers)
-      : comm_(comm), shape_(shape), experts_(experts), buffers_(buffers) {}
+      : comm_(comm),
+        shape_(shape),
+        experts_(experts),
+        buffers_(buffers),
+        executor_(runtime::make_parallel_executor(comm.cores())) {}
 
   /// Order:   the rows of this step stay in the buffers until the next call
   /// Errors:  the same on every rank; or one rank's, which then ends the job
@@ -55,12 +61,13 @@ class MoePipeline {
  private:
   [[nodiscard]] MoeStep prepared(const Batch& batch, std::int64_t number) const;
   Result<void> make_room(const ops::NotifyTables& notify);
-  Result<void> compute(MoeStep& step);
+  void compute(const MoeStep& step);
 
   runtime::Communicator& comm_;
   const MoeShape& shape_;
   const ops::ExpertMap& experts_;
   ops::EpBuffers& buffers_;
+  std::unique_ptr<runtime::Executor> executor_;
 };
 
 }  // namespace shmoe::apps

@@ -53,7 +53,7 @@ void fill_token(const TokenKey& key, DType dtype, std::span<std::byte> row) {
   with_format(dtype, [&]<class Format>(Format) {
     const auto columns = elements<typename Format::Storage>(row);
     for (std::size_t first = 0; first < columns.size(); first += 8) {
-      std::uint64_t random = mixed(base + first);
+      std::uint64_t random = shmem::scattered(base + first);
       const std::size_t last = std::min(first + 8, columns.size());
       for (std::size_t j = first; j < last; ++j, random >>= 8) {
         columns[j] = Format::store((static_cast<float>(random & 0xFFU) - 128.0F) / 64.0F);

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <random>
@@ -11,13 +12,14 @@
 #include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
 #include "apps/shmoe/child_process.hpp"
 #include "apps/shmoe/line_forwarder.hpp"
 #include "apps/shmoe/say.hpp"
+#include "bootstrap/rendezvous_file.hpp"
+#include "runtime/machine.hpp"
 
 namespace shmoe::apps {
 namespace {
@@ -26,6 +28,8 @@ using Clock = std::chrono::steady_clock;
 
 /// How long output of processes that outlive their rank is waited for.
 constexpr std::chrono::milliseconds kDrain{500};
+/// How often, once a rank has ended well, the launcher looks whether the others wait for it.
+constexpr std::chrono::milliseconds kLook{100};
 
 std::string signal_name(int number) {
   const char* name = ::sigabbrev_np(number);
@@ -33,24 +37,6 @@ std::string signal_name(int number) {
 }
 
 int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
-
-Result<void> allow_descriptors(std::int32_t ranks) {
-  const auto needed = static_cast<rlim_t>(ranks) * 2 + 64;
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  if (limit.rlim_cur >= needed) return {};
-  if (limit.rlim_max < needed) {
-    return Error{Errc::system,
-                 fmt::format("{} ranks need {} open files, but the hard limit is {}: raise it "
-                             "(ulimit -Hn) or start fewer ranks",
-                             ranks, needed, limit.rlim_max),
-                 {}};
-  }
-  limit.rlim_cur = limit.rlim_max;
-  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0)
-    return Error{Errc::system, "cannot raise the limit of open files", {}, errno};
-  return {};
-}
 
 std::string unique_job() {
   std::random_device random;
@@ -105,6 +91,7 @@ class Group {
   void on_signal(int number);
   void reap();
   void on_first_failure(const End& end);
+  void look_for_absent();
   void terminate(int number);
   void signal_all(int number) const;
   void on_deadline();
@@ -123,6 +110,8 @@ class Group {
   Stage stage_ = Stage::running;
   std::optional<Clock::time_point> deadline_;
   std::optional<int> code_;
+  std::filesystem::path meeting_;  // where rank 0 says how it can be reached
+  std::optional<std::int32_t> ended_well_;
 };
 
 Result<void> Group::start() {
@@ -131,6 +120,8 @@ Result<void> Group::start() {
   if (!guardian) return guardian.error();
   guardian_ = *std::move(guardian);
   const std::string job = unique_job();
+  const auto folder = bootstrap::runtime_folder(bootstrap::process_environment(), "/tmp");
+  if (folder) meeting_ = bootstrap::meeting_path(*folder, job);
   for (std::int32_t rank = 0; rank < plan_.ranks; ++rank) {
     ChildPlan child_plan{plan_.command, plan_.environment, guardian_.pid, signals_.before()};
     child_plan.environment.insert(child_plan.environment.end(), {{"SHMOE_LAUNCHER", "shmoe"},
@@ -157,8 +148,9 @@ int Group::run() {
 }
 
 int Group::milliseconds_left() const {
-  if (!deadline_) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now()).count();
+  std::int64_t left = std::numeric_limits<int>::max();
+  if (deadline_) left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now()).count();
+  if (stage_ == Stage::running && ended_well_) left = std::min<std::int64_t>(left, kLook.count());
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, std::numeric_limits<int>::max()));
 }
 
@@ -172,7 +164,17 @@ void Group::poll_once() {
   if (ready[0].revents != 0) {
     while (const auto number = signals_.next()) on_signal(*number);
   }
+  if (stage_ == Stage::running && ended_well_) look_for_absent();
   if (deadline_ && Clock::now() >= *deadline_) on_deadline();
+}
+
+/// Rank 0 takes its note away once all ranks have come, so who has ended while it is there never comes.
+void Group::look_for_absent() {
+  std::error_code ignored;
+  if (!std::filesystem::exists(meeting_, ignored)) return;
+  say("{}: rank {} ended with code 0 before it joined the others", plan_.name, *ended_well_);
+  code_ = 1;
+  set_stage(Stage::patient, plan_.patience);
 }
 
 void Group::on_signal(int number) {
@@ -195,6 +197,7 @@ void Group::reap() {
     *found = 0;
     const End end{static_cast<std::int32_t>(found - pids_.begin()), status};
     const bool worse = !failed || (WIFSIGNALED(status) && !WIFSIGNALED(failed->status));
+    if (exit_code(status) == 0) ended_well_ = end.rank;
     if (exit_code(status) != 0 && worse) failed = end;
   }
   if (failed && !code_) on_first_failure(*failed);
@@ -286,7 +289,7 @@ std::string Group::names_of_alive() const {
 Result<int> run_group(const GroupPlan& plan) {
   SHMOE_EXPECTS(plan.ranks >= 1 && !plan.command.empty(), "{} ranks of a command of {} words", plan.ranks,
                 plan.command.size());
-  if (auto allowed = allow_descriptors(plan.ranks); !allowed) return allowed.error();
+  if (auto allowed = runtime::allow_open_files(plan.ranks, 2 * plan.ranks + 64); !allowed) return allowed.error();
   Group group{plan};
   if (auto started = group.start(); !started) return started.error();
   return group.run();

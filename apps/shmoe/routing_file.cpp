@@ -19,7 +19,7 @@ struct Place {
   std::size_t line;
 
   [[nodiscard]] Error error(std::string_view what) const {
-    return Error{Errc::io, fmt::format("{} line {}: {}", path, line, what), {}};
+    return Error{Errc::invalid_argument, fmt::format("{}:{}: {}", path, line, what), {}};
   }
 };
 
@@ -184,8 +184,8 @@ Result<RoutingFile> read_routing(std::istream& in, const std::string& path, cons
     if (!batch) return batch.error();
     file.batches.push_back(*std::move(batch));
   }
-  if (file.batches.empty()) return Error{Errc::io, fmt::format("{} line 1: no batch", path), {}};
-  if (file.topk == 0) return Error{Errc::io, fmt::format("{} line 1: no batch of the file has a token", path), {}};
+  if (file.batches.empty()) return Place{path, 1}.error("no batch");
+  if (file.topk == 0) return Place{path, 1}.error("no batch of the file has a token");
   return file;
 }
 

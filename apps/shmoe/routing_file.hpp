@@ -29,7 +29,7 @@ struct RoutingFile {
   std::vector<Batch> batches;  // at least one
 };
 
-/// Errors:  not_found; io naming file, line and field
+/// Errors:  not_found; invalid_argument naming file, line and field
 Result<RoutingFile> read_routing_file(const std::string& path, const RoutingRules& rules);
 Result<RoutingFile> read_routing(std::istream& in, const std::string& path, const RoutingRules& rules);
 

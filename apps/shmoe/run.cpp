@@ -71,7 +71,7 @@ void add_run(CLI::App& app, Invocation& invocation) {
       ->take_all()
       ->type_name("NAME=VALUE");
   command->add_option("--timeout", options->timeout_s, "end the job after so many seconds, with exit code 124")
-      ->check(CLI::Range(0.001, 1e6).description(""))
+      ->check(within(0.001, 1e6))
       ->type_name("SECONDS");
   command->add_flag("--no-prefix", options->no_prefix, "pass lines on as they are");
   command->callback([options, command, &invocation] {

@@ -1,6 +1,7 @@
 #include "bootstrap/detail/door.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/read.hpp>
@@ -12,9 +13,10 @@ namespace shmoe::bootstrap::detail {
 namespace {
 
 constexpr std::size_t kMaxNamedStrangers = 64;
+constexpr std::size_t kMaxToldStrangers = 4;  // an error has little room
 constexpr std::size_t kSpareVisitors = 128;
-constexpr std::chrono::milliseconds kAcceptRetry{10};
-constexpr std::chrono::milliseconds kTellLimit{1'000};
+constexpr std::chrono::milliseconds kAcceptRetry{10};   // a pause; the setting limits how long it goes on
+constexpr std::chrono::milliseconds kTellLimit{1'000};  // the job has failed already
 
 void shut(Guest& guest) {
   ErrorCode ignored;
@@ -240,13 +242,22 @@ Error Door::missing() const {
   }
   ErrorCode ignored;
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
-  return Error{
-      Errc::deadline,
-      fmt::format("rank{} {} of {} did not arrive at {} within {}: see whether {} started, or raise "
-                  "SHMOE_BOOTSTRAP_TIMEOUT_S",
-                  ranks.size() == 1 ? "" : "s", name_ranks(ranks), config_.launch.size,
-                  text_of(acceptor_.local_endpoint(ignored)), seconds(waited), ranks.size() == 1 ? "it" : "they"),
-      Rank{ranks.front()}, 0};
+  return Error{Errc::deadline,
+               fmt::format("rank{} {} of {} did not arrive at {} within {}: see whether {} started, or raise "
+                           "SHMOE_BOOTSTRAP_TIMEOUT_S{}",
+                           ranks.size() == 1 ? "" : "s", name_ranks(ranks), config_.launch.size,
+                           text_of(acceptor_.local_endpoint(ignored)), seconds(waited),
+                           ranks.size() == 1 ? "it" : "they", turned_away()),
+               Rank{ranks.front()}, 0};
+}
+
+/// One of the strangers may be a missing rank.
+std::string Door::turned_away() const {
+  if (strangers_.empty()) return "";
+  const std::size_t told = std::min(strangers_.size(), kMaxToldStrangers);
+  const std::size_t untold = strangers_.size() - told + unnamed_strangers_;
+  return fmt::format("; turned away: {}{}", fmt::join(std::span(strangers_).first(told), "; "),
+                     untold == 0 ? "" : fmt::format("; and {} more", untold));
 }
 
 /// Afterwards nothing of this door is left in the io_context.

@@ -51,6 +51,7 @@ class Door {
   void fail(Error error);
   void tell(const GuestPtr& guest, std::optional<std::int32_t> rank, const Error& error);
   [[nodiscard]] Error missing() const;
+  [[nodiscard]] std::string turned_away() const;
   [[nodiscard]] bool everyone_told() const;
   void close();
 

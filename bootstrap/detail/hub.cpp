@@ -13,7 +13,7 @@
 namespace shmoe::bootstrap::detail {
 namespace {
 
-constexpr std::chrono::milliseconds kSendFailureLimit{1'000};
+constexpr std::chrono::milliseconds kSendFailureLimit{1'000};  // who has not taken it by then is stuck or gone
 
 Error cannot_listen(const ExchangeConfig& config, const Address& address, const ErrorCode& code) {
   const bool taken = code == asio::error::address_in_use;
@@ -31,7 +31,7 @@ Result<tcp::acceptor> Hub::listen(const Address& address) {
   tcp::acceptor acceptor(io_);
   ErrorCode code;
   acceptor.open(tcp::v4(), code);
-  if (code) return Error{Errc::system, "rank 0 cannot open a socket", Rank{0}, code.value()};
+  if (code) return Error{Errc::system, "rank 0 cannot open a socket: raise `ulimit -n`", Rank{0}, code.value()};
   keep_from_children(acceptor.native_handle());
   acceptor.set_option(tcp::acceptor::reuse_address(true), code);
   if (!code) acceptor.bind(endpoint_of(address), code);

@@ -15,8 +15,9 @@
 namespace shmoe::bootstrap::detail {
 namespace {
 
+// Between attempts; the setting limits them all.
 constexpr std::chrono::milliseconds kFirstPause{1};
-constexpr std::chrono::milliseconds kLongestPause{50};
+constexpr std::chrono::milliseconds kLongestPause{50};  // doubles up to here
 
 struct Frame {
   Header header;

@@ -20,7 +20,7 @@ using asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
-/// How long a client waits past its own limit for the reason that rank 0 gives.
+/// How long a client waits past its own limit, which is a setting, for the reason that rank 0 gives.
 inline constexpr std::chrono::milliseconds kAnswerGrace{2'000};
 
 class Star {

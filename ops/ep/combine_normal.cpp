@@ -10,10 +10,6 @@ namespace shmoe::ops {
 
 namespace {
 
-RowMap rows_of(const CombineArgs& args, Rank rank) {
-  return {rank, args.topk_idx, args.experts, args.layout, args.notify};
-}
-
 /// One core's sums; its lists are made once and refilled for each token.
 class TokenSum {
  public:
@@ -67,14 +63,8 @@ class TokenSum {
 
 Handshake combine_handshake(const CombineArgs& args, const shmem::BlockMap& map, Rank rank,
                             std::uint64_t heap_history) {
-  const RowCall call{.op = "combine_normal",
-                     .buffer = "expert_out",
-                     .at = args.expert_out,
-                     .capacity = args.capacity,
-                     .dtype = args.dtype,
-                     .hidden = args.hidden,
-                     .token_bytes = args.x.size()};
-  Handshake handshake = row_handshake(call, rows_of(args, rank), map, heap_history);
+  Handshake handshake = row_handshake(row_call("combine_normal", "expert_out", args.expert_out, args),
+                                      rows_of(args, rank), map, heap_history);
   if (!handshake.fault && !args.weights.empty() && args.weights.size() != args.topk_idx.size()) {
     handshake.fault = fault_of(rank, Errc::invalid_argument,
                                fmt::format("{} weights for {} expert ids", args.weights.size(), args.topk_idx.size()));

@@ -38,9 +38,9 @@ struct CombineArgs {
 /// Shapes:  H >= 1; row stride H * sizeof(dtype), no padding
 /// Order:   no barrier at the exit: peers may still read this rank's expert_out on return, so it must not change before
 ///          this rank has passed the entry of the next notify or dispatch
-/// Errors:  on every rank the same: mismatch of experts, owner map, K, H, dtype, capacity, expert_out, tables or heaps;
-///          capacity_exceeded; invalid_argument of a rank's own shapes and ids,
-///          or of an owner map that is not notify's
+/// Errors:  in safe on every rank the same: mismatch of experts, owner map, K, H, dtype, capacity, expert_out, tables or
+///          heaps; capacity_exceeded; invalid_argument of a rank's own shapes and ids, or of an owner map that is not
+///          notify's. Of waits, each rank its own: peer_lost, aborted, deadline
 /// Source:  combine normal of the published operators without prob_grad
 Result<void> combine_normal(runtime::Communicator& comm, const CombineArgs& args);
 

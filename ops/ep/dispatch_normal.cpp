@@ -6,10 +6,6 @@ namespace shmoe::ops {
 
 namespace {
 
-RowMap rows_of(const DispatchArgs& args, Rank rank) {
-  return {rank, args.topk_idx, args.experts, args.layout, args.notify};
-}
-
 void send_rows(runtime::CoreContext& context, const DispatchArgs& args) {
   const RowMap rows = rows_of(args, context.rank());
   const std::uint64_t stride = row_bytes(args.dtype, args.hidden);
@@ -28,14 +24,8 @@ void send_rows(runtime::CoreContext& context, const DispatchArgs& args) {
 
 Handshake dispatch_handshake(const DispatchArgs& args, const shmem::BlockMap& map, Rank rank,
                              std::uint64_t heap_history) {
-  const RowCall call{.op = "dispatch_normal",
-                     .buffer = "recv_x",
-                     .at = args.recv_x,
-                     .capacity = args.capacity,
-                     .dtype = args.dtype,
-                     .hidden = args.hidden,
-                     .token_bytes = args.x.size()};
-  return row_handshake(call, rows_of(args, rank), map, heap_history);
+  return row_handshake(row_call("dispatch_normal", "recv_x", args.recv_x, args), rows_of(args, rank), map,
+                       heap_history);
 }
 
 void dispatch_normal_kernel(runtime::CoreContext& context, const DispatchArgs& args, const Handshake& handshake) {

@@ -38,9 +38,9 @@ struct DispatchArgs {
 /// Shapes:  H >= 1; row stride H * sizeof(dtype), no padding; T = 0 takes part like any other rank
 /// Order:   on return recv_rows rows of this rank's recv_x are readable; rows after them keep their old content. A rank
 ///          overwrites recv_x of its peers only after all of them have entered
-/// Errors:  on every rank the same, and no row written: capacity_exceeded; mismatch of experts, owner map, K, H, dtype, capacity,
-///          recv_x, tables or heaps; invalid_argument of a rank's own shapes and ids,
-///          or of an owner map that is not notify's
+/// Errors:  in safe on every rank the same, and no row written: capacity_exceeded; mismatch of experts, owner map, K, H,
+///          dtype, capacity, recv_x, tables or heaps; invalid_argument of a rank's own shapes and ids, or of an owner map
+///          that is not notify's. Of waits, each rank its own: peer_lost, aborted, deadline
 /// Source:  dispatch normal of the published operators without quantisation; exact row lengths instead of multiples of
 ///          32 bytes
 Result<void> dispatch_normal(runtime::Communicator& comm, const DispatchArgs& args);

@@ -2,14 +2,9 @@
 
 #include <utility>
 
+#include "shmem/hash.hpp"
+
 namespace shmoe::ops {
-
-namespace {
-
-/// FNV-1a over 64-bit words.
-std::uint64_t mix(std::uint64_t hash, std::uint64_t word) { return (hash ^ word) * 0x100'0000'01B3U; }
-
-}  // namespace
 
 ExpertMap ExpertMap::even(std::int32_t experts, std::int32_t ranks) {
   SHMOE_EXPECTS(experts >= 1 && ranks >= 1, "{} experts on {} ranks", experts, ranks);
@@ -42,12 +37,12 @@ ExpertMap::ExpertMap(std::vector<Rank> owners, std::int32_t ranks)
 
   by_owner_.resize(owners_.size());
   std::vector<std::size_t> next(first_.begin(), first_.end() - 1);
-  hash_ = mix(0xCBF2'9CE4'8422'2325U, static_cast<std::uint64_t>(ranks));
+  hash_ = shmem::fnv1a(shmem::kFnvStart, static_cast<std::uint64_t>(ranks));
   for (std::size_t expert = 0; expert < owners_.size(); ++expert) {
     const std::size_t owner = owners_[expert].index();
     local_[expert] = static_cast<std::int32_t>(next[owner] - first_[owner]);
     by_owner_[next[owner]++] = Expert{expert};
-    hash_ = mix(hash_, owner);
+    hash_ = shmem::fnv1a(hash_, owner);
   }
 }
 

@@ -40,7 +40,8 @@ struct NotifyTables {
 /// Shapes:  any C >= 1; a rank that owns no expert receives no rows
 /// Order:   one barrier, at the entry. There is none at the exit: peers may still read this rank's counts on return, so
 ///          they must not change before the entry of the next dispatch or notify
-/// Errors:  on every rank the same: the fault of a rank's layout; mismatch of experts, owner map, K or heaps
+/// Errors:  in safe on every rank the same: the fault of a rank's layout; mismatch of experts, owner map, K or heaps. Of
+///          waits, each rank its own: peer_lost, aborted, deadline
 /// Source:  notify dispatch of the published operators; works from one core on, and for any E
 Result<NotifyTables> notify(runtime::Communicator& comm, const NotifyArgs& args);
 

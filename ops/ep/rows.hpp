@@ -77,6 +77,23 @@ struct RowCall {
   std::size_t token_bytes = 0;  // of x: tokens read by dispatch, written by combine
 };
 
+/// Args: DispatchArgs or CombineArgs.
+template <class Args>
+RowMap rows_of(const Args& args, Rank me) {
+  return {me, args.topk_idx, args.experts, args.layout, args.notify};
+}
+
+template <class Args>
+RowCall row_call(const char* op, const char* buffer, Offset at, const Args& args) {
+  return {.op = op,
+          .buffer = buffer,
+          .at = at,
+          .capacity = args.capacity,
+          .dtype = args.dtype,
+          .hidden = args.hidden,
+          .token_bytes = args.x.size()};
+}
+
 /// The card with everything the ranks must agree on, and the fault of this rank's arguments.
 ///
 /// Errors:  capacity_exceeded with the rows needed and available, the same on all ranks; invalid_argument for shapes,

@@ -3,7 +3,8 @@
 import re
 from dataclasses import dataclass
 
-_NAME = re.compile(r"(?<![\w:.>~])((?:wait|notify|signal|put|fence|quiet|barrier|sync_all)(?:_\w+)?)\s*\(")
+_NAME = re.compile(r"(?<![\w:.>~])((?:wait|notify|signal|put|fence|quiet|barrier|sync_all)(?:_\w+)?"
+                   r"|get|read|test|check_flag|launch|abort|free|communicator|finalize)\s*\(")
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.M)
 _CLASS = re.compile(r"\b(class|struct|union)\s+[\w:]+")
 
@@ -114,7 +115,7 @@ def _order_in(lines):
 
 
 def check_order(tree):
-    """a public function that puts, notifies, fences or waits says its order in an `Order:` line"""
+    """a public function that puts, gets, notifies, fences, waits or ends says its order in an `Order:` line"""
     found = []
     for s in tree.headers("shmem", "runtime", "ops"):
         if "/detail/" in s.path:

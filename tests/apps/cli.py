@@ -1,6 +1,7 @@
 """Runs the command line as a user does; shared by the process tests."""
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -8,13 +9,19 @@ import unittest
 from pathlib import Path
 
 SHMOE = os.environ.get("SHMOE", "")
-ROUTING = Path(os.environ.get("SHMOE_ROUTING_DIR", "/nonexistent"))
+# Not passed on: shmoe would take them for misspelt settings.
+ROUTING = Path(os.environ.pop("SHMOE_ROUTING_DIR", "/nonexistent"))
+SCHEMA = Path(os.environ.pop("SHMOE_SCHEMA", "/nonexistent"))
 LIMIT_S = 100
 
 
 def run(*words, **options):
     """The finished process, with its output as text."""
     return subprocess.run([SHMOE, *map(str, words)], capture_output=True, text=True, timeout=LIMIT_S, **options)
+
+
+def limit_files(soft, hard):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def until(condition, what, limit_s=20.0):

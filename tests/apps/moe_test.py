@@ -80,7 +80,7 @@ class Schema(cli.Case):
             import jsonschema
         except ImportError:
             self.skipTest("python3-jsonschema is not installed")
-        schema = json.loads(Path(os.environ["SHMOE_SCHEMA"]).read_text())
+        schema = json.loads(cli.SCHEMA.read_text())
         jsonschema.Draft202012Validator.check_schema(schema)
         done = run("moe", "--ranks", 3, "--json", *SMALL)
         report = json.loads(done.stdout)
@@ -130,6 +130,8 @@ class Refused(cli.Case):
             ("--dtype", "int8"): "--dtype: int8 not in {bf16,fp16,fp32}",
             ("--cores", "49"): "--cores",
             ("--profile", "fast"): "--profile",
+            ("--seed", "-1"): "--seed: '-1' is not a number from 0 to 18446744073709551615",
+            ("--seed", "18446744073709551616"): "--seed: '18446744073709551616'",
             ("--topk", "65"): "top 65 of 64 experts",
             ("--routing", "no/such/file"): "cannot read routing from no/such/file",
             ("--json", "/no/such/folder/report.json"): "cannot write",
@@ -143,13 +145,28 @@ class Refused(cli.Case):
             file.write("1\t2\t\t1\t1\n1\tx\t\t1\t1\n")
             file.flush()
             done = run("moe", "--routing", file.name, "--topk", 2)
-        self.assert_one_message(done, f"{file.name} line 2: field 2 is 'x'")
+        self.assert_one_message(done, f"invalid argument: {file.name}:2: field 2 is 'x'")
 
     def test_a_rank_tells_what_it_alone_has_found(self):
         script = '[ "$SHMOE_RANK" != 2 ] || export SHMOE_CORES=many; exec "$0" moe --tokens 1 --hidden 16'
         done = run("run", "-n", 3, "--", "bash", "-c", script, cli.SHMOE)
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"\[2\] shmoe moe: .*SHMOE_CORES is 'many'")
+
+    def test_options_that_differ_are_named_with_both_values(self):
+        script = '[ "$SHMOE_RANK" != 2 ] || set -- "$@" {}; exec "$0" moe --tokens 1 --hidden 16 --profile {} "$@"'
+        for words, profile, part in (
+                ("--seed 7", "safe", "rank 2 has seed 7, rank 0 has seed 1: start every rank with the same --seed"),
+                ("--steps 3", "faithful-2026-07", "rank 2 has steps 3, rank 0 has steps 20"),
+                ("--warmup 0", "faithful-2026-08", "rank 2 has warmup 0, rank 0 has warmup 2"),
+                ("--experts 8", "safe", "rank 2 has experts 8, rank 0 has experts 64"),
+                ("--ranks 4", "safe", "rank 2 has ranks 4, rank 0 has ranks default")):
+            with self.subTest(words=words):
+                done = run("run", "-n", 3, "--", "bash", "-c", script.format(words, profile), cli.SHMOE)
+                told = [line for line in done.stderr.splitlines() if "shmoe moe:" in line]
+                self.assertEqual(len(told), 1, done.stderr)
+                self.assertIn("mismatch: " + part, told[0])
+                self.assertEqual(done.returncode, 1)
 
     def test_ranks_tell_once_what_all_found(self):
         for words, part in ((("--bogus",), "--bogus"), (("--routing", "nowhere"), "nowhere"),
@@ -160,6 +177,20 @@ class Refused(cli.Case):
                 self.assertEqual(len(told), 1, done.stderr)
                 self.assertIn(part, told[0])
                 self.assertNotEqual(done.returncode, 0)
+
+    def test_a_misspelt_setting_is_named_once(self):
+        done = run("moe", "--ranks", 3, *SMALL, env={**os.environ, "SHMOE_CORE": "2"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = [line for line in done.stderr.splitlines() if "SHMOE_CORE" in line]
+        self.assertEqual(told, ["[shmoe rank 0] warn: SHMOE_CORE is no setting: did you mean SHMOE_CORES?"])
+
+    def test_too_few_open_files_say_how_to_have_more(self):
+        done = run("moe", "--ranks", 3, *SMALL, preexec_fn=lambda: cli.limit_files(7, 7))
+        self.assert_one_message(done, "3 ranks need 70 open files, but the hard limit is 7: raise it with `ulimit -n`")
+        script = '[ "$SHMOE_RANK" != 2 ] || ulimit -n 7; exec "$0" moe --tokens 1 --hidden 16'
+        done = run("run", "-n", 3, "--", "bash", "-c", script, cli.SHMOE)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("[2] shmoe moe: system: 3 ranks need 35 open files, but the hard limit is 7", done.stderr)
 
     def test_a_heap_too_small_is_one_message(self):
         done = run("moe", "--ranks", 3, *SMALL, env={**os.environ, "SHMOE_HEAP": "64KiB", "SHMOE_BUFFSIZE": "0"})
@@ -203,19 +234,31 @@ def _rank(launcher, rank):
 
 @unittest.skipUnless(shutil.which("mpirun"), "no mpirun here")
 class Mpirun(cli.Case):
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
     def mpirun(self, ranks, *words):
-        environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        return subprocess.run(["mpirun", "--oversubscribe", "-np", str(ranks), cli.SHMOE, "moe", *map(str, words)],
-                              capture_output=True, text=True, timeout=cli.LIMIT_S, env=environment)
+        return subprocess.run(["mpirun", "--oversubscribe", "-np", str(ranks), cli.SHMOE, *map(str, words)],
+                              capture_output=True, text=True, timeout=cli.LIMIT_S, env=self.environment)
 
     def test_drawn_routing(self):
-        done = self.mpirun(5, "--cores", 2, *SMALL)
+        done = self.mpirun(5, "moe", "--cores", 2, *SMALL)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("5 ranks of 2 cores, started by openmpi", done.stdout)
         self.assertIn("verified: bit-exact", done.stdout)
 
+    def test_inside_run(self):
+        words = ("run", "-n", 2, "--", "mpirun", "--oversubscribe", "-np", 1, cli.SHMOE, "moe", *SMALL)
+        done = run(*words, env=self.environment)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"rank 0 of 1 by openmpi .* runs inside rank [01] of 2 by shmoe run: use one")
+
+    def test_run_inside(self):
+        done = self.mpirun(2, "run", "-n", 3, "--no-prefix", "--", cli.SHMOE, "moe", *SMALL)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("3 ranks of 1 core, started by shmoe"), 2)
+
     def test_another_number_of_ranks(self):
-        done = self.mpirun(3, "--ranks", 4, *SMALL)
+        done = self.mpirun(3, "moe", "--ranks", 4, *SMALL)
         self.assertNotEqual(done.returncode, 0)
         self.assertEqual(done.stderr.count("shmoe moe:"), 1, done.stderr)
         self.assertIn("--ranks is 4 but openmpi started 3 ranks", done.stderr)

@@ -65,41 +65,41 @@ TEST_CASE("JSON says its top k itself, also after an empty batch") {
 
 TEST_CASE("a bad line is named with what is wrong") {
   const std::string good = "3\t7\t\t0.5\t0.5\n";
-  CHECK(refusal("") == "routes line 1: no batch");
-  CHECK(refusal("\n\n") == "routes line 1: no batch");
-  CHECK(refusal(good + "\n" + good) == "routes line 2: empty; a batch without tokens is written {\"topk_ids\": []}");
-  CHECK(refusal(good + "3\t7\t0.5\t0.5\n") == "routes line 2: no two tabs between ids and weights");
-  CHECK(refusal("3\tx\t\t1\t1\n") == "routes line 1: field 2 is 'x', which is no expert id");
-  CHECK(refusal("3\t1.0\t\t1\t1\n") == "routes line 1: field 2 is '1.0', which is no expert id");
-  CHECK(refusal("3\t7\t\t1\tnan\n") == "routes line 1: weight 2 is 'nan', which is no finite number");
-  CHECK(refusal("3\t7\t\t1\t\n") == "routes line 1: weight 2 is '', which is no finite number");
-  CHECK(refusal("3\t7\t\t1\n") == "routes line 1: 2 ids but 1 weights");
-  CHECK(refusal("3\t7\t1\t\t1\t1\t1\n") == "routes line 1: 3 ids are no multiple of 2 a token: give another --topk");
+  CHECK(refusal("") == "routes:1: no batch");
+  CHECK(refusal("\n\n") == "routes:1: no batch");
+  CHECK(refusal(good + "\n" + good) == "routes:2: empty; a batch without tokens is written {\"topk_ids\": []}");
+  CHECK(refusal(good + "3\t7\t0.5\t0.5\n") == "routes:2: no two tabs between ids and weights");
+  CHECK(refusal("3\tx\t\t1\t1\n") == "routes:1: field 2 is 'x', which is no expert id");
+  CHECK(refusal("3\t1.0\t\t1\t1\n") == "routes:1: field 2 is '1.0', which is no expert id");
+  CHECK(refusal("3\t7\t\t1\tnan\n") == "routes:1: weight 2 is 'nan', which is no finite number");
+  CHECK(refusal("3\t7\t\t1\t\n") == "routes:1: weight 2 is '', which is no finite number");
+  CHECK(refusal("3\t7\t\t1\n") == "routes:1: 2 ids but 1 weights");
+  CHECK(refusal("3\t7\t1\t\t1\t1\t1\n") == "routes:1: 3 ids are no multiple of 2 a token: give another --topk");
   CHECK(refusal("3\t64\t\t1\t1\n") ==
-        "routes line 1: expert 64 is not one of 64 experts (0 to 63): give more with --experts");
+        "routes:1: expert 64 is not one of 64 experts (0 to 63): give more with --experts");
   CHECK(refusal("3\t-1\t\t1\t1\n").find("expert -1") != std::string::npos);
-  CHECK(refusal("\t\t\n") == "routes line 1: field 1 is '', which is no expert id");
+  CHECK(refusal("\t\t\n") == "routes:1: field 1 is '', which is no expert id");
 }
 
 TEST_CASE("bad JSON is named with what is wrong") {
-  CHECK(refusal("{\"topk_ids\": [[1, 2]]\n").find("routes line 1: no JSON object: column 22: syntax error") == 0);
-  CHECK(refusal("{\"topk_ids\": [[1e999]]}\n").find("routes line 1: no JSON object: number overflow") == 0);
+  CHECK(refusal("{\"topk_ids\": [[1, 2]]\n").find("routes:1: no JSON object: column 22: syntax error") == 0);
+  CHECK(refusal("{\"topk_ids\": [[1e999]]}\n").find("routes:1: no JSON object: number overflow") == 0);
   CHECK(refusal("{\"topk_ids\": [[1, 2]], \"weights\": [[1, 1]]}\n") ==
-        "routes line 1: \"weights\" is no key here; \"topk_ids\" and \"topk_weights\" are");
+        "routes:1: \"weights\" is no key here; \"topk_ids\" and \"topk_weights\" are");
   CHECK(refusal("{\"topk_ids\": [[1, 18446744073709551615]]}\n") ==
-        "routes line 1: topk_ids has 18446744073709551615, which is no expert id");
-  CHECK(refusal("{\"topk_weights\": []}\n") == "routes line 1: no \"topk_ids\"");
-  CHECK(refusal("{\"topk_ids\": 3}\n") == "routes line 1: topk_ids is no list of lists");
-  CHECK(refusal("{\"topk_ids\": [1, 2]}\n") == "routes line 1: topk_ids is no list of lists of numbers");
-  CHECK(refusal("{\"topk_ids\": [[1, 2], [3]]}\n") == "routes line 1: topk_ids has a row of 1 beside rows of 2");
-  CHECK(refusal("{\"topk_ids\": [[1, 2.5]]}\n") == "routes line 1: topk_ids has 2.5, which is no expert id");
+        "routes:1: topk_ids has 18446744073709551615, which is no expert id");
+  CHECK(refusal("{\"topk_weights\": []}\n") == "routes:1: no \"topk_ids\"");
+  CHECK(refusal("{\"topk_ids\": 3}\n") == "routes:1: topk_ids is no list of lists");
+  CHECK(refusal("{\"topk_ids\": [1, 2]}\n") == "routes:1: topk_ids is no list of lists of numbers");
+  CHECK(refusal("{\"topk_ids\": [[1, 2], [3]]}\n") == "routes:1: topk_ids has a row of 1 beside rows of 2");
+  CHECK(refusal("{\"topk_ids\": [[1, 2.5]]}\n") == "routes:1: topk_ids has 2.5, which is no expert id");
   CHECK(refusal("{\"topk_ids\": [[1, 2]], \"topk_weights\": [[1, \"a\"]]}\n") ==
-        "routes line 1: topk_weights has \"a\", which is no finite number");
-  CHECK(refusal("{\"topk_ids\": [[1, 2]], \"topk_weights\": []}\n") == "routes line 1: 2 ids but 0 weights");
-  CHECK(refusal("{\"topk_ids\": []}\n", {}) == "routes line 1: no batch of the file has a token");
+        "routes:1: topk_weights has \"a\", which is no finite number");
+  CHECK(refusal("{\"topk_ids\": [[1, 2]], \"topk_weights\": []}\n") == "routes:1: 2 ids but 0 weights");
+  CHECK(refusal("{\"topk_ids\": []}\n", {}) == "routes:1: no batch of the file has a token");
   CHECK(refusal("{\"topk_ids\": [[1, 99]]}\n").find("expert 99 is not one of 64") != std::string::npos);
   CHECK(refusal("{\"topk_ids\": [[1, 2, 3]]}\n" + std::string{"1\t2\t\t1\t1\n"}, {.topk = 2}) ==
-        "routes line 2: top 2 after lines of top 3");
+        "routes:2: top 2 after lines of top 3");
 }
 
 TEST_CASE("a file that is not there is named") {

@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import resource
 import signal
 import subprocess
 import time
@@ -41,6 +40,11 @@ class Output(cli.Case):
         self.assertEqual([row[:5] for row in rows], [[str(rank), "3", "shmoe", "2", "red"] for rank in range(3)])
         self.assertEqual(len({row[5] for row in rows}), 1)
 
+    def test_ranks_do_not_see_the_launcher_outside(self):
+        outside = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "5", "PMIX_RANK": "1", "SLURM_PROCID": "1"}
+        done = run("run", "-n", 2, "--no-prefix", "--", "env", env={**os.environ, **outside})
+        self.assertEqual([line for line in done.stdout.splitlines() if line.split("=")[0] in outside], [])
+
     def test_standard_input_is_empty(self):
         self.assertEqual(run("run", "-n", 2, "--", "cat", input="text").stdout, "")
 
@@ -50,14 +54,10 @@ class Output(cli.Case):
         self.assertEqual(done.stdout.count("here\n"), 384)
 
     def test_a_low_soft_limit_of_files_is_raised(self):
-        done = run("run", "-n", 100, "--", "true", preexec_fn=lambda: _limit_files(64, 4096))
+        done = run("run", "-n", 100, "--", "true", preexec_fn=lambda: cli.limit_files(64, 4096))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        done = run("run", "-n", 100, "--", "true", preexec_fn=lambda: _limit_files(64, 128))
-        self.assert_one_message(done, "100 ranks need 264 open files", "hard limit is 128")
-
-
-def _limit_files(soft, hard):
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        done = run("run", "-n", 100, "--", "true", preexec_fn=lambda: cli.limit_files(64, 128))
+        self.assert_one_message(done, "100 ranks need 264 open files", "hard limit is 128: raise it with `ulimit -n`")
 
 
 class Ends(cli.Case):
@@ -119,6 +119,15 @@ class Ends(cli.Case):
         self.assertEqual(len(pids), 2)
         cli.until(lambda: all(cli.is_gone(pid) for pid in pids), "the end of what ranks had started")
 
+    def test_a_rank_that_never_joins_is_named(self):
+        start = time.monotonic()
+        for absent in (1, 2):
+            script = f'[ $SHMOE_RANK != {absent} ] || exit 0; exec "$0" moe --tokens 1 --hidden 16'
+            done = run("run", "-n", 3, "--", "bash", "-c", script, cli.SHMOE)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"shmoe run: rank {absent} ended with code 0 before it joined the others", done.stderr)
+        self.assertLess(time.monotonic() - start, 25)
+
     def test_a_rank_may_exit_early_with_success(self):
         done = run("run", "-n", 3, "--no-prefix", "--", "bash", "-c", "[ $SHMOE_RANK = 2 ] && exit 0; sleep 0.3; echo done")
         self.assertEqual((done.returncode, done.stdout), (0, "done\ndone\n"))
@@ -140,6 +149,9 @@ class Words(cli.Case):
             ("run", "-n", "2", "--env", "NOVALUE", "--", "true"): "--env 'NOVALUE' is not NAME=VALUE",
             ("run", "-n", "2", "--cores", "49", "--", "true"): "--cores",
             ("run", "-n", "2", "--timeout", "soon", "--", "true"): "--timeout",
+            ("run", "-n", "2", "--timeout", "nan", "--", "true"): "'nan' is not a number from 0.001 to 1000000",
+            ("run", "-n", "2", "--timeout", "inf", "--", "true"): "--timeout: 'inf'",
+            ("run", "-n", "2", "--timeout", "-1", "--", "true"): "--timeout: '-1'",
             ("clean", "--all"): "--all",
             ("info", "--profile", "fast"): "--profile",
         }

@@ -105,9 +105,10 @@ TEST_CASE("each launcher is recognised by its environment") {
       {with(kSlurm, kPmix), "pmix", 2, 4, "prterun-host-77@1"},
       {kSrun, "slurm", 1, 2, "slurm-4.0"},
       {kSlurm, "slurm", 3, 4, "slurm-812.1"},
-      // The inner launcher wins: `shmoe run` under mpirun, mpirun in a Slurm job.
-      {with(kOpenMpi, {{"SHMOE_RANK", "3"}, {"SHMOE_SIZE", "4"}, {"SHMOE_JOB", "j"}, {"SHMOE_LAUNCHER", "shmoe"}}),
-       "shmoe", 3, 4, "j"},
+      // What is set by hand wins, and the inner launcher: mpirun in a Slurm job.
+      {with(kOpenMpi, {{"SHMOE_RANK", "3"}, {"SHMOE_SIZE", "4"}, {"SHMOE_JOB", "j"}}), "explicit", 3, 4, "j"},
+      {with(kOpenMpi, {{"SHMOE_RANK", "1"}, {"SHMOE_SIZE", "2"}, {"SHMOE_JOB", "j"}, {"SHMOE_LAUNCHER", "shmoe"}}),
+       "shmoe", 1, 2, "j"},
       {with(kSlurm, kOpenMpi), "openmpi", 1, 2, "2100887553"},
   };
   for (const auto& expected : cases) {
@@ -118,6 +119,16 @@ TEST_CASE("each launcher is recognised by its environment") {
     CHECK(launch->size == expected.size);
     CHECK(launch->job_id == expected.job);
   }
+}
+
+TEST_CASE("another launcher inside of shmoe run is named with what to do") {
+  const Values run{{"SHMOE_RANK", "3"}, {"SHMOE_SIZE", "4"}, {"SHMOE_JOB", "j"}, {"SHMOE_LAUNCHER", "shmoe"}};
+  CHECK(error_of(with(kOpenMpi, run)) ==
+        "rank 1 of 2 by openmpi (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE) runs inside rank 3 of 4 by shmoe run: use "
+        "one launcher, or unset SHMOE_RANK, SHMOE_SIZE and SHMOE_JOB to follow openmpi");
+  CHECK(error_of(with(kPmix, run)).find("rank 2 of 4 by pmix") == 0);
+  CHECK(error_of(with(kSrun, run)).find("rank 1 of 2 by slurm") == 0);
+  CHECK(error_of(with(kSlurm, run)) == "no error");  // the same place
 }
 
 TEST_CASE("without a launcher there is one rank, with a job of its own") {

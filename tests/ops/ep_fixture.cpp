@@ -57,6 +57,11 @@ std::size_t largest_counts(std::span<const EpCase> cases) {
   return experts * 4;
 }
 
+std::span<std::byte> guarded_rows(runtime::Communicator& comm, Offset at, const EpCase& input, const Tables& tables) {
+  const std::size_t rows = static_cast<std::size_t>(tables.notify.total_recv_tokens) + kGuardRows;
+  return comm.local<std::byte>(at, rows * input.row_bytes());
+}
+
 /// Peers have read the old answers: they have entered a later dispatch.
 void run_experts(Rank rank, const EpCase& input, const Tables& tables, std::span<const std::byte> recv_x,
                  std::span<std::byte> expert_out) {
@@ -233,59 +238,88 @@ Result<Room> allocate_room(runtime::Communicator& comm, std::span<const EpCase> 
   return room;
 }
 
-Result<Tables> run_tables(runtime::Communicator& comm, const EpCase& input, Offset counts) {
-  Tables tables{
-      .routing = input.routing_of(comm.rank().value()), .experts = input.experts(), .layout = {}, .notify = {}};
+ops::DispatchArgs dispatch_args(const EpCase& input, const Room& room, const Tables& tables,
+                                std::span<const std::byte> x) {
+  return {.x = x,
+          .dtype = input.dtype,
+          .hidden = input.hidden,
+          .topk_idx = tables.routing.topk_idx_i32(),
+          .experts = tables.experts,
+          .layout = tables.layout,
+          .notify = tables.notify,
+          .recv_x = room.recv_x,
+          .capacity = tables.notify.total_recv_tokens};
+}
+
+ops::CombineArgs combine_args(const EpCase& input, const Room& room, const Tables& tables, std::span<std::byte> x) {
+  return {.expert_out = room.expert_out,
+          .capacity = tables.notify.total_recv_tokens,
+          .dtype = input.dtype,
+          .hidden = input.hidden,
+          .topk_idx = tables.routing.topk_idx_i32(),
+          .weights = tables.routing.weights(),
+          .experts = tables.experts,
+          .layout = tables.layout,
+          .notify = tables.notify,
+          .x = x};
+}
+
+Result<void> run_layout(runtime::Communicator& comm, Offset counts, Tables& tables) {
   fill(comm.local<std::byte>(counts, static_cast<std::size_t>(tables.experts.experts()) * 4));
   Result<ops::LayoutTables> layout =
       ops::layout(comm, {.routing = tables.routing, .experts = tables.experts, .num_tokens_per_expert = counts});
   if (!layout) return std::move(layout).error();
-  Result<ops::NotifyTables> notify = ops::notify(comm, {.layout = *layout, .experts = tables.experts});
-  if (!notify) return std::move(notify).error();
   tables.layout = *std::move(layout);
+  return {};
+}
+
+Result<void> run_notify(runtime::Communicator& comm, Tables& tables) {
+  Result<ops::NotifyTables> notify = ops::notify(comm, {.layout = tables.layout, .experts = tables.experts});
+  if (!notify) return std::move(notify).error();
   tables.notify = *std::move(notify);
+  return {};
+}
+
+Result<void> run_dispatch(runtime::Communicator& comm, const EpCase& input, const Room& room, const Tables& tables,
+                          Outcome& outcome) {
+  const std::span<std::byte> recv_x = guarded_rows(comm, room.recv_x, input, tables);
+  fill(recv_x);
+  const std::vector<std::byte> x = input.tokens_of(comm.rank().value());
+  if (Result<void> sent = ops::dispatch_normal(comm, dispatch_args(input, room, tables, x)); !sent) return sent;
+  const auto counts =
+      comm.local<std::int32_t>(tables.layout.num_tokens_per_expert, static_cast<std::size_t>(tables.experts.experts()));
+  outcome = Outcome{.layout = tables.layout,
+                    .notify = tables.notify,
+                    .num_tokens_per_expert = {counts.begin(), counts.end()},
+                    .received = {recv_x.begin(), recv_x.end()},
+                    .capacity = tables.notify.total_recv_tokens,
+                    .combined = {}};
+  return {};
+}
+
+Result<void> run_combine(runtime::Communicator& comm, const EpCase& input, const Room& room, const Tables& tables,
+                         Outcome& outcome) {
+  run_experts(comm.rank(), input, tables, guarded_rows(comm, room.recv_x, input, tables),
+              guarded_rows(comm, room.expert_out, input, tables));
+  const std::size_t size = static_cast<std::size_t>(tables.layout.tokens) * input.row_bytes();
+  const std::size_t guard = kGuardRows * input.row_bytes();
+  outcome.combined.assign(size + 2 * guard, kCanary);
+  const auto x = std::span{outcome.combined}.subspan(guard, size);
+  Result<void> summed = ops::combine_normal(comm, combine_args(input, room, tables, x));
+  return summed ? take_guards(outcome.combined, guard) : summed;
+}
+
+Result<Tables> run_tables(runtime::Communicator& comm, const EpCase& input, Offset counts) {
+  Tables tables(input, comm.rank());
+  if (Result<void> counted = run_layout(comm, counts, tables); !counted) return counted.error();
+  if (Result<void> told = run_notify(comm, tables); !told) return told.error();
   return tables;
 }
 
 Result<Outcome> run_rows(runtime::Communicator& comm, const EpCase& input, const Room& room, const Tables& tables) {
-  const std::vector<std::byte> x = input.tokens_of(comm.rank().value());
   Outcome outcome;
-  outcome.layout = tables.layout;
-  outcome.notify = tables.notify;
-  outcome.capacity = tables.notify.total_recv_tokens;
-  const std::size_t guarded = (static_cast<std::size_t>(outcome.capacity) + kGuardRows) * input.row_bytes();
-  const std::span<std::byte> recv_x = comm.local<std::byte>(room.recv_x, guarded);
-  fill(recv_x);
-  Result<void> sent = ops::dispatch_normal(comm, {.x = x,
-                                                  .dtype = input.dtype,
-                                                  .hidden = input.hidden,
-                                                  .topk_idx = tables.routing.topk_idx_i32(),
-                                                  .experts = tables.experts,
-                                                  .layout = tables.layout,
-                                                  .notify = tables.notify,
-                                                  .recv_x = room.recv_x,
-                                                  .capacity = outcome.capacity});
-  if (!sent) return std::move(sent).error();
-  const auto own_counts =
-      comm.local<std::int32_t>(tables.layout.num_tokens_per_expert, static_cast<std::size_t>(tables.experts.experts()));
-  outcome.num_tokens_per_expert.assign(own_counts.begin(), own_counts.end());
-  outcome.received.assign(recv_x.begin(), recv_x.end());
-  run_experts(comm.rank(), input, tables, recv_x, comm.local<std::byte>(room.expert_out, guarded));
-
-  outcome.combined.assign(x.size() + 2 * kGuardRows * input.row_bytes(), kCanary);
-  const auto out = std::span{outcome.combined}.subspan(kGuardRows * input.row_bytes(), x.size());
-  Result<void> summed = ops::combine_normal(comm, {.expert_out = room.expert_out,
-                                                   .capacity = outcome.capacity,
-                                                   .dtype = input.dtype,
-                                                   .hidden = input.hidden,
-                                                   .topk_idx = tables.routing.topk_idx_i32(),
-                                                   .weights = tables.routing.weights(),
-                                                   .experts = tables.experts,
-                                                   .layout = tables.layout,
-                                                   .notify = tables.notify,
-                                                   .x = out});
-  if (!summed) return std::move(summed).error();
-  if (Result<void> kept = take_guards(outcome.combined, kGuardRows * input.row_bytes()); !kept) return kept.error();
+  if (Result<void> sent = run_dispatch(comm, input, room, tables, outcome); !sent) return sent.error();
+  if (Result<void> summed = run_combine(comm, input, room, tables, outcome); !summed) return summed.error();
   return outcome;
 }
 

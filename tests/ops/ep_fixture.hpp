@@ -88,16 +88,31 @@ struct Room {
 Result<Room> allocate_room(runtime::Communicator& comm, std::span<const EpCase> cases);
 Bytes heap_for(std::span<const EpCase> cases);
 
-/// What the steps with one routing share.
+/// What the steps with one routing share: inputs, and what layout and notify make of them.
 struct Tables {
+  Tables(const EpCase& input, Rank rank) : routing(input.routing_of(rank.value())), experts(input.experts()) {}
   ops::Routing routing;
   ops::ExpertMap experts;
   ops::LayoutTables layout;
   ops::NotifyTables notify;
 };
+
+/// The arguments of a rank with tokens `x` in, `x` out; they refer to the tables.
+ops::DispatchArgs dispatch_args(const EpCase& input, const Room& room, const Tables& tables,
+                                std::span<const std::byte> x);
+ops::CombineArgs combine_args(const EpCase& input, const Room& room, const Tables& tables, std::span<std::byte> x);
+
+/// One rank's step, an operator at a time, with the experts before combine and guard rows around what is written.
+Result<void> run_layout(runtime::Communicator& comm, Offset counts, Tables& tables);
+Result<void> run_notify(runtime::Communicator& comm, Tables& tables);
+Result<void> run_dispatch(runtime::Communicator& comm, const EpCase& input, const Room& room, const Tables& tables,
+                          Outcome& outcome);
+Result<void> run_combine(runtime::Communicator& comm, const EpCase& input, const Room& room, const Tables& tables,
+                         Outcome& outcome);
+
 /// Layout and notify of one rank.
 Result<Tables> run_tables(runtime::Communicator& comm, const EpCase& input, Offset counts);
-/// Dispatch, experts and combine of one rank, between guard rows; the tables may serve several payloads.
+/// Dispatch, experts and combine of one rank; the tables may serve several payloads.
 Result<Outcome> run_rows(runtime::Communicator& comm, const EpCase& input, const Room& room, const Tables& tables);
 
 /// One step of one rank; every buffer is filled with the canary before it is used.

@@ -13,6 +13,8 @@ using namespace shmoe;
 using test::EpCase;
 using test::make_case;
 using test::Room;
+using test::run_tables;
+using test::Tables;
 
 namespace {
 
@@ -83,60 +85,14 @@ Call step_with(const EpCase& good, const EpCase& other) {
   };
 }
 
-/// A step up to notify, for calls of dispatch and combine with wrong arguments.
-struct Ready {
-  ops::Routing routing;
-  ops::ExpertMap experts;
-  std::vector<std::byte> x;
-  ops::LayoutTables layout;
-  ops::NotifyTables notify;
-};
-
-Result<Ready> ready(runtime::Communicator& comm, const EpCase& good, const Room& room) {
-  const std::int64_t rank = comm.rank().value();
-  Ready made{good.routing_of(rank), good.experts(), good.tokens_of(rank), {}, {}};
-  auto layout =
-      ops::layout(comm, {.routing = made.routing, .experts = made.experts, .num_tokens_per_expert = room.counts[0]});
-  if (!layout) return std::move(layout).error();
-  auto notify = ops::notify(comm, {.layout = *layout, .experts = made.experts});
-  if (!notify) return std::move(notify).error();
-  made.layout = *std::move(layout);
-  made.notify = *std::move(notify);
-  return made;
-}
-
-ops::DispatchArgs dispatch_args(const EpCase& good, const Ready& made, const Room& room) {
-  return {.x = made.x,
-          .dtype = good.dtype,
-          .hidden = good.hidden,
-          .topk_idx = made.routing.topk_idx_i32(),
-          .experts = made.experts,
-          .layout = made.layout,
-          .notify = made.notify,
-          .recv_x = room.recv_x,
-          .capacity = made.notify.total_recv_tokens};
-}
-
-ops::CombineArgs combine_args(const EpCase& good, const Ready& made, const Room& room, std::span<std::byte> out) {
-  return {.expert_out = room.expert_out,
-          .capacity = made.notify.total_recv_tokens,
-          .dtype = good.dtype,
-          .hidden = good.hidden,
-          .topk_idx = made.routing.topk_idx_i32(),
-          .weights = made.routing.weights(),
-          .experts = made.experts,
-          .layout = made.layout,
-          .notify = made.notify,
-          .x = out};
-}
-
 using Spoil = std::function<void(Rank, ops::DispatchArgs&)>;
 
 Call dispatch_with(const EpCase& good, const Spoil& spoil) {
   return [&good, spoil](runtime::Communicator& comm, const Room& room) -> Result<void> {
-    const Result<Ready> made = ready(comm, good, room);
-    if (!made) return made.error();
-    ops::DispatchArgs args = dispatch_args(good, *made, room);
+    const Result<Tables> tables = run_tables(comm, good, room.counts[0]);
+    if (!tables) return tables.error();
+    const std::vector<std::byte> x = good.tokens_of(comm.rank().value());
+    ops::DispatchArgs args = dispatch_args(good, room, *tables, x);
     spoil(comm.rank(), args);
     return ops::dispatch_normal(comm, args);
   };
@@ -201,8 +157,8 @@ TEST_CASE("arguments of dispatch that do not fit each other") {
                 Errc::invalid_argument, "rank 3: x has 638 bytes");
   check_refused(refused([](ops::DispatchArgs& args) { args.topk_idx = args.topk_idx.first(4); }),
                 Errc::invalid_argument, "rank 3: topk_idx has 4 ids, layout counted 10");
-  static const std::vector<std::int32_t> foreign(10, 99);
-  check_refused(refused([](ops::DispatchArgs& args) { args.topk_idx = foreign; }), Errc::invalid_argument,
+  static const std::vector<std::int32_t> kForeign(10, 99);
+  check_refused(refused([](ops::DispatchArgs& args) { args.topk_idx = kForeign; }), Errc::invalid_argument,
                 "rank 3: token 0, k 0: expert id 99 is not the one layout and notify counted");
   check_refused(refused([](ops::DispatchArgs& args) { args.recv_x = Offset{std::uint64_t{1} << 40}; }),
                 Errc::invalid_argument, "past the end of the block");
@@ -213,39 +169,17 @@ TEST_CASE("dispatch and combine refuse another owner map than notify's") {
   const EpCase good = make_case(8, {});
   EpCase other = good;
   std::swap(other.problem.owner[0], other.problem.owner[15]);
-  const ops::ExpertMap owners = other.experts();
   const std::string text = "the owner map of these 16 experts is not the one notify laid the rows out by";
   for (const std::int32_t odd : {0, 2, -1}) {  // -1: all ranks
     CAPTURE(odd);
     const auto call = [&](bool dispatch) -> Call {
       return [&, dispatch](runtime::Communicator& comm, const Room& room) -> Result<void> {
-        const Result<Ready> made = ready(comm, good, room);
-        if (!made) return made.error();
-        const ops::ExpertMap& experts = odd == -1 || comm.rank() == Rank{odd} ? owners : made->experts;
-        if (dispatch) {
-          const ops::DispatchArgs args = dispatch_args(good, *made, room);
-          return ops::dispatch_normal(comm, {.x = args.x,
-                                             .dtype = args.dtype,
-                                             .hidden = args.hidden,
-                                             .topk_idx = args.topk_idx,
-                                             .experts = experts,
-                                             .layout = args.layout,
-                                             .notify = args.notify,
-                                             .recv_x = args.recv_x,
-                                             .capacity = args.capacity});
-        }
-        std::vector<std::byte> out(made->x.size());
-        const ops::CombineArgs args = combine_args(good, *made, room, out);
-        return ops::combine_normal(comm, {.expert_out = args.expert_out,
-                                          .capacity = args.capacity,
-                                          .dtype = args.dtype,
-                                          .hidden = args.hidden,
-                                          .topk_idx = args.topk_idx,
-                                          .weights = args.weights,
-                                          .experts = experts,
-                                          .layout = args.layout,
-                                          .notify = args.notify,
-                                          .x = args.x});
+        Result<Tables> tables = run_tables(comm, good, room.counts[0]);
+        if (!tables) return tables.error();
+        if (odd == -1 || comm.rank() == Rank{odd}) tables->experts = other.experts();
+        std::vector<std::byte> x = good.tokens_of(comm.rank().value());
+        if (dispatch) return ops::dispatch_normal(comm, dispatch_args(good, room, *tables, x));
+        return ops::combine_normal(comm, combine_args(good, room, *tables, x));
       };
     };
     const std::string place = fmt::format("rank {}: ", odd == -1 ? 0 : odd);
@@ -258,10 +192,10 @@ TEST_CASE("arguments of combine that do not fit each other") {
   const EpCase good = make_case(4, {});
   const auto refused = [&](const std::function<void(ops::CombineArgs&)>& change) {
     return refusal_of(good, [&good, change](runtime::Communicator& comm, const Room& room) -> Result<void> {
-      const Result<Ready> made = ready(comm, good, room);
-      if (!made) return made.error();
-      std::vector<std::byte> out(made->x.size());
-      ops::CombineArgs args = combine_args(good, *made, room, out);
+      const Result<Tables> tables = run_tables(comm, good, room.counts[0]);
+      if (!tables) return tables.error();
+      std::vector<std::byte> x = good.tokens_of(comm.rank().value());
+      ops::CombineArgs args = combine_args(good, room, *tables, x);
       if (comm.rank() == Rank{0}) change(args);
       return ops::combine_normal(comm, args);
     });
@@ -306,8 +240,8 @@ TEST_CASE("ranks whose heaps differ hear of it in the next handshake") {
     if (comm.rank() == Rank{2}) {
       if (const Result<Offset> extra = comm.allocate(Bytes{64}); !extra) return extra.error();
     }
-    const Result<Ready> made = ready(comm, good, *room);
-    if (!made) codes[comm.rank().index()] = made.error().code;
+    const Result<Tables> tables = run_tables(comm, good, room->counts[0]);
+    if (!tables) codes[comm.rank().index()] = tables.error().code;
     return {};
   };
   const Result<void> done =
@@ -330,15 +264,15 @@ TEST_CASE("buffers grow with the steps and give everything back") {
     std::string& own = found[comm.rank().index()];
     own.clear();
     for (const EpCase& input : cases) {
-      const Room room{.counts = {buffers->next_counts(), {}}, .recv_x = {}, .expert_out = {}};
-      const Result<Ready> made = ready(comm, input, room);
-      if (!made) return made.error();
-      if (Result<void> grown = buffers->reserve(made->notify); !grown) return grown;
-      const Room rows{.counts = {}, .recv_x = buffers->recv_x(), .expert_out = buffers->expert_out()};
-      ops::DispatchArgs args = dispatch_args(input, *made, rows);
+      const Result<Tables> tables = run_tables(comm, input, buffers->next_counts());
+      if (!tables) return tables.error();
+      if (Result<void> grown = buffers->reserve(tables->notify); !grown) return grown;
+      const Room room{.counts = {}, .recv_x = buffers->recv_x(), .expert_out = buffers->expert_out()};
+      const std::vector<std::byte> x = input.tokens_of(comm.rank().value());
+      ops::DispatchArgs args = dispatch_args(input, room, *tables, x);
       args.capacity = buffers->capacity();
       if (Result<void> sent = ops::dispatch_normal(comm, args); !sent) return sent;
-      const auto received = buffers->received(made->notify.recv_rows);
+      const auto received = buffers->received(tables->notify.recv_rows);
       const auto expected = test::expect(input).received[comm.rank().index()];
       if (!std::equal(received.begin(), received.end(), expected.begin(), expected.end())) own = input.describe();
     }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/ops/ep_fixture.hpp"
-#include "tests/ops/pausing_fabric.hpp"
+#include "tests/runtime/pausing_fabric.hpp"
 
 using namespace shmoe;
 using test::EpCase;

@@ -6,6 +6,7 @@
 
 #include "runtime/config.hpp"
 #include "runtime/log.hpp"
+#include "runtime/unknown_settings.hpp"
 
 using namespace shmoe;
 using namespace shmoe::runtime;
@@ -71,8 +72,9 @@ TEST_CASE("sizes take suffixes") {
   CHECK(load({{"SHMOE_HEAP", "65536"}})->heap == Bytes{65536});
   CHECK(load({{"SHMOE_HEAP", "64KiB"}})->heap == Bytes{65536});
   CHECK(load({{"SHMOE_HEAP", "2GiB"}})->heap == Bytes{2048 * kMiB});
+  CHECK(load({{"SHMOE_HEAP", "16TiB"}})->heap == Bytes{16 * kMiB * kMiB});
   for (const char* bad : {"", "KiB", "1 GiB", "1Gib", "1G", "-1", "+1GiB", "0x10000", "65535", "1.5GiB",
-                          "18446744073709551616", "17179869185GiB", "99999999999999999GiB", "64KiBKiB"}) {
+                          "18446744073709551616", "17179869185GiB", "17TiB", "99999999999999999GiB", "64KiBKiB"}) {
     CAPTURE(bad);
     CHECK_FALSE(load({{"SHMOE_HEAP", bad}}));
   }
@@ -107,6 +109,16 @@ TEST_CASE("a bad value is named with what the variable takes") {
     REQUIRE_FALSE(refused);
     CHECK(refused.error().context.find(other.first) == 0);
   }
+}
+
+TEST_CASE("a misspelt setting is named with the nearest one") {
+  const auto unknown = [](std::vector<std::string> names) { return unknown_settings(names).value_or("nothing"); };
+  CHECK(unknown({"PATH", "SHMOE", "XSHMOE_CORE", "SHMOE_CORES", "SHMOE_LAUNCHER", "SHMOE_TEST_SEED"}) == "nothing");
+  CHECK(unknown({"SHMOE_CORE"}) == "SHMOE_CORE is no setting: did you mean SHMOE_CORES?");
+  CHECK(unknown({"SHMOE_HAEP", "SHMOE_WAIT_LIMIT"}) ==
+        "SHMOE_HAEP is no setting: did you mean SHMOE_HEAP? SHMOE_WAIT_LIMIT is no setting: did you mean "
+        "SHMOE_WAIT_LIMIT_MS?");
+  CHECK(unknown({"SHMOE_"}).find("SHMOE_ is no setting") == 0);
 }
 
 TEST_CASE("a long or unprintable value does not break the message") {

@@ -73,6 +73,13 @@ SHMOE_CORES=3 SHMOE_WEAK=7 start cores 3 0 2 barriers 30
 finish_well '3 ranks of 3 cores with late puts'
 all_rounds '3 ranks of 3 cores with late puts' cores 3 30
 
+SHMOE_LOG=debug start told 2 0 1 barriers 3
+finish_well 'a job that tells what it does'
+same_on_all 'a job that tells what it does' told 0 1 'info: rank '
+same_on_all 'a job that tells what it does' told 0 1 ', 1 cores a rank, 1 node, profile safe'
+same_on_all 'a job that tells what it does' told 1 1 'debug: communicator 0: rank 1 of 2'
+all_rounds 'a job that tells what it does' told 2 3
+
 start left 3 0 2 barriers 100
 start right 4 0 3 barriers 100
 finish_well 'two jobs side by side, the first'

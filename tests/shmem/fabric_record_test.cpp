@@ -98,14 +98,16 @@ TEST_CASE("record: a core's life and its operator follow what it says") {
     WaitRecord& record = job.seat(0).record();
     CHECK(life_of(record) == Life::parked);
     job.at(0).actor({.kind = ActorEvent::Kind::start, .op = {}, .round = Round{}}, SourceSite::here());
-    CHECK(life_of(record) == Life::running);
+    CHECK(life_of(record) == Life::parked);
     const std::uint64_t progress = record.progress.load();
     enter(job.at(0), "an operator with a name that is too long for it", 1);
     CHECK(record.op.text() == "an operator with a name");
+    CHECK(life_of(record) == Life::running);
     enter(job.at(0), "short", 2);
     CHECK(record.op.text() == "short");
     job.at(0).actor({.kind = ActorEvent::Kind::leave, .op = {}, .round = Round{}}, SourceSite::here());
     CHECK(record.op.text().empty());
+    CHECK(life_of(record) == Life::parked);
     CHECK(record.progress.load() == progress + 3);
     job.at(0).actor({.kind = ActorEvent::Kind::stop, .op = {}, .round = Round{}}, SourceSite::here());
     CHECK(life_of(record) == Life::parked);

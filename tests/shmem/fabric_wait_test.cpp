@@ -107,6 +107,23 @@ TEST_CASE("wait: a deadline ends it, and the text names rank, core, operator, ro
   });
 }
 
+TEST_CASE("wait: the text of a sum tells the sum and the range it should lie in") {
+  over_bodies({}, [](Job& job) {
+    const std::array slots{job.hand(1).counter(2), job.hand(1).counter(3)};
+    job.hand(0).add(1, slots[0], 1);
+    job.hand(0).add(1, slots[1], 3);
+    WaitSpec spec{.where = Rank{1}, .slots = slots, .match = Match::sum, .value = 5, .deadline = Time{1}};
+    const auto open = job.at(1).wait(spec, SourceSite::here());
+    REQUIRE(!open.has_value());
+    CHECK(has(open.error().context,
+              "for the sum of 2 slots with counter event 2 in rank 1's memory to be >= 0x5, sees 0x4"));
+    spec.upper = 7;
+    const auto closed = job.at(1).wait(spec, SourceSite::here());
+    REQUIRE(!closed.has_value());
+    CHECK(has(closed.error().context, "to be in [0x5, 0x7], sees 0x4"));
+  });
+}
+
 TEST_CASE("wait: a deadline that has passed still takes a value that is there") {
   over_bodies({}, [](Job& job) {
     const Slot slot = job.hand(1).word(0);

@@ -1,0 +1,43 @@
+#include "runtime/call_card.hpp"
+
+#include <cstring>
+
+#include "shmem/result.hpp"
+
+namespace shmoe::runtime {
+namespace {
+
+void copy_name(char* to, std::size_t capacity, std::string_view name) {
+  SHMOE_EXPECTS(name.size() < capacity, "\"{}\" is longer than {} characters", name, capacity - 1);
+  std::memcpy(to, name.data(), name.size());
+}
+
+}  // namespace
+
+CallCard::CallCard(std::string_view op) { copy_name(op_, sizeof op_, op); }
+
+CallCard& CallCard::with(std::string_view name, std::int64_t value) {
+  SHMOE_EXPECTS(count_ < kFields, "a call card holds {} fields; \"{}\" is one too many", kFields, name);
+  Field& field = fields_[count_++];
+  copy_name(field.name, sizeof field.name, name);
+  field.value = value;
+  return *this;
+}
+
+std::optional<std::string> CallCard::difference(const CallCard& other, Rank mine, Rank theirs) const {
+  if (std::strncmp(op_, other.op_, sizeof op_) != 0 || count_ != other.count_) {
+    return fmt::format(
+        "rank {} calls {} while rank {} calls {}: every rank must call the same operators in the same "
+        "order",
+        theirs, other.op_, mine, op_);
+  }
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (fields_[i].value != other.fields_[i].value) {
+      return fmt::format("{} is {} on rank {} and {} on rank {}: every rank must pass the same", fields_[i].name,
+                         other.fields_[i].value, theirs, fields_[i].value, mine);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace shmoe::runtime

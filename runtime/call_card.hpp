@@ -1,0 +1,38 @@
+#pragma once
+// The card that a rank shows its peers in the handshake at the entry of an operator.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "shmem/layout.hpp"
+#include "shmem/types.hpp"
+
+namespace shmoe::runtime {
+
+/// What a rank is about to call, as far as all ranks must agree on it.
+class CallCard {
+ public:
+  static constexpr std::size_t kFields = 9;
+
+  explicit CallCard(std::string_view op);
+  /// At most kFields of them; names of at most 15 characters.
+  CallCard& with(std::string_view name, std::int64_t value);
+
+  /// Nothing where both agree, else "hidden is 128 on rank 3 and 64 on rank 0".
+  [[nodiscard]] std::optional<std::string> difference(const CallCard& other, Rank mine, Rank theirs) const;
+
+ private:
+  struct Field {
+    char name[16] = {};
+    std::int64_t value = 0;
+  };
+  char op_[24] = {};
+  std::uint64_t count_ = 0;
+  Field fields_[kFields] = {};
+};
+static_assert(sizeof(CallCard) <= shmem::kCardBytes);
+
+}  // namespace shmoe::runtime

@@ -1,0 +1,88 @@
+#include "runtime/mappings.hpp"
+
+#include <utility>
+
+#include <unistd.h>
+
+namespace shmoe::runtime {
+namespace {
+
+using shmem::AddressWindow;
+using shmem::ControlHeader;
+using shmem::Segment;
+
+void write_header(std::byte* control, const JobShape& shape, Rank rank) {
+  auto& header = *reinterpret_cast<ControlHeader*>(control);
+  header.rank = rank.value();
+  header.ranks = shape.ranks;
+  header.pid = getpid();
+  header.memory_bytes = shape.memory().value();
+  header.version.store(shmem::kLayoutVersion, std::memory_order_release);
+}
+
+Result<void> check_header(const std::byte* control, const JobShape& shape, Rank peer) {
+  const auto& header = *reinterpret_cast<const ControlHeader*>(control);
+  const std::uint32_t version = header.version.load(std::memory_order_acquire);
+  if (version != shmem::kLayoutVersion) {
+    return Error{.code = Errc::version,
+                 .context = fmt::format("rank {} has layout version {}, expected {}: start every "
+                                        "rank from the same build",
+                                        peer, version, shmem::kLayoutVersion),
+                 .where = peer};
+  }
+  if (header.rank != peer.value() || header.ranks != shape.ranks) {
+    return Error{.code = Errc::mismatch,
+                 .context = fmt::format("the segment of rank {} says rank {} of {}", peer, header.rank, header.ranks),
+                 .where = peer};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Mappings>> Mappings::create(const JobShape& shape, Rank rank, const std::string& name) {
+  Result<AddressWindow> window = AddressWindow::reserve(static_cast<std::size_t>(shape.ranks), shape.memory());
+  if (!window) return std::move(window).error();
+  std::shared_ptr<Mappings> mappings(new Mappings(shape, *std::move(window)));
+  if (Result<void> created = mappings->create_own(rank, name); !created) return std::move(created).error();
+  return mappings;
+}
+
+Result<void> Mappings::create_own(Rank rank, const std::string& name) {
+  Result<Segment> memory = Segment::create(name + ".mem", shape_.memory(), window_.claim(rank.index()));
+  if (!memory) return std::move(memory).error();
+  Result<Segment> control = Segment::create(name + ".ctl", shape_.control_memory());
+  if (!control) return std::move(control).error();
+  if (Result<void> pages = control->commit(Offset{0}, Bytes{shmem::kControlHeaderBytes}); !pages) return pages;
+  write_header(control->data(), shape_, rank);
+  memory_.push_back(*std::move(memory));
+  control_.push_back(*std::move(control));
+  return commit_block(0);
+}
+
+Result<void> Mappings::attach(Rank peer, const std::string& name) {
+  Result<Segment> memory =
+      Segment::attach(name + ".mem", shape_.memory(), Segment::Mode::read_write, window_.claim(peer.index()));
+  if (!memory) return std::move(memory).error();
+  Result<Segment> control = Segment::attach(name + ".ctl", shape_.control_memory(), Segment::Mode::read_only);
+  if (!control) return std::move(control).error();
+  if (Result<void> header = check_header(control->data(), shape_, peer); !header) return header;
+  memory_.push_back(*std::move(memory));
+  control_.push_back(*std::move(control));
+  return {};
+}
+
+void Mappings::unlink() {
+  for (Segment& segment : memory_) segment.unlink();
+  for (Segment& segment : control_) segment.unlink();
+}
+
+Result<void> Mappings::commit_block(std::uint64_t block) {
+  const Offset memory = Offset{0} + shape_.map.size * block;
+  const Bytes meta = shape_.map.error_text.end() - Offset{0};
+  if (Result<void> pages = commit(memory, meta); !pages) return pages;
+  const Offset control = Offset{shmem::kControlHeaderBytes} + shape_.control.size() * block;
+  return control_.front().commit(control, shape_.control.size());
+}
+
+}  // namespace shmoe::runtime

@@ -1,0 +1,46 @@
+#pragma once
+// The two objects of every rank, `.mem` and `.ctl`, as mapped in this process.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/job.hpp"
+#include "shmem/segment.hpp"
+
+namespace shmoe::runtime {
+
+class Mappings {
+ public:
+  /// The objects of `rank`, this one, and addresses for those of its peers. `name`: without .mem and .ctl.
+  /// Errors:  as AddressWindow::reserve, Segment::create and commit_block.
+  static Result<std::shared_ptr<Mappings>> create(const JobShape& shape, Rank rank, const std::string& name);
+
+  /// Each peer once.
+  /// Errors:  as Segment::attach; version or mismatch where the object is of another build or job.
+  Result<void> attach(Rank peer, const std::string& name);
+  /// Removes all names; mappings stay.
+  void unlink();
+
+  /// Backs own memory with pages.
+  /// Errors:  as Segment::commit.
+  Result<void> commit(Offset at, Bytes size) { return memory_.front().commit(at, size); }
+  /// What a communicator's barriers and records touch.
+  Result<void> commit_block(std::uint64_t block);
+
+  [[nodiscard]] std::byte* memory_of(Rank rank) const { return window_.at(rank.index()); }
+  /// Own, from the first block on.
+  [[nodiscard]] std::byte* control() const { return control_.front().data() + shmem::kControlHeaderBytes; }
+
+ private:
+  Mappings(const JobShape& shape, shmem::AddressWindow window) : shape_(shape), window_(std::move(window)) {}
+  Result<void> create_own(Rank rank, const std::string& name);
+
+  JobShape shape_;
+  shmem::AddressWindow window_;
+  std::vector<shmem::Segment> memory_;  // own first, then the peers' in the order of attach
+  std::vector<shmem::Segment> control_;
+};
+
+}  // namespace shmoe::runtime

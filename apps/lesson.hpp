@@ -6,11 +6,14 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "apps/standard_streams.hpp"
+#include "runtime/telling.hpp"
 #include "runtime/world.hpp"
 #include "runtime/zero_buffer_sync.hpp"
 
@@ -39,29 +42,24 @@ using Body = std::function<Result<void>(runtime::World&, const Options&)>;
 
 namespace detail {
 
-inline Error invalid(std::string text) { return Error{.code = Errc::invalid_argument, .context = std::move(text)}; }
-
 inline int exit_code(Errc code) {
   if (code == Errc::broken_contract) return kExitContract;
   return code == Errc::deadlock ? kExitDeadlock : 1;
 }
 
-inline std::string usage(std::string_view program, const Plan& plan) {
+/// `path` is how the program was started.
+inline std::string usage(std::string_view path, const Plan& plan) {
   std::string options;
   for (const std::string_view option : plan.options) options += fmt::format(" [{}]", option);
-  std::string text = fmt::format("usage: shmoe run --no-prefix -n {} -- {}{}\n", plan.ranks, program, options);
-  text += fmt::format("       mpirun --oversubscribe -np {} {}{}\n", plan.ranks, program, options);
+  const std::string_view program = path.substr(path.find_last_of('/') + 1);
+  std::string text = fmt::format("usage: shmoe run --no-prefix -n {} -- {}{}\n", plan.ranks, path, options);
+  text += fmt::format("       mpirun --oversubscribe -np {} {}{}\n", plan.ranks, path, options);
   text += fmt::format("ranks: {}{}\n", plan.ranks, plan.more_ranks ? " or more" : "");
   text += fmt::format("apps/{}/README.md tells what the program shows and what each option does\n", program);
   return text;
 }
 
 inline Result<std::unique_ptr<runtime::World>> start(const Plan& plan, const Options& options, const Adjust& adjust) {
-  for (const std::string_view option : options.given()) {
-    if (std::ranges::count(plan.options, option) == 0) {
-      return invalid(fmt::format("{} is no option here; see --help", option));
-    }
-  }
   Result<runtime::Config> config = runtime::Config::load();
   if (!config) return std::move(config).error();
   if (plan.cores != 0) config->cores = plan.cores;
@@ -70,7 +68,12 @@ inline Result<std::unique_ptr<runtime::World>> start(const Plan& plan, const Opt
 }
 
 inline Result<void> run_in(runtime::World& world, const Options& options, const Body& body) {
-  Result<void> result = body(world, options);
+  Result<void> result;
+  try {
+    result = body(world, options);
+  } catch (const ContractViolation& violation) {
+    result = Error{.code = Errc::broken_contract, .context = violation.what(), .where = world.rank()};
+  }
   if (!result) {
     world.abort(result.error());  // nobody waits for a rank that gave up
     return result;
@@ -78,47 +81,63 @@ inline Result<void> run_in(runtime::World& world, const Options& options, const 
   return world.finalize();
 }
 
+/// "this lesson runs on 2 ranks, not on 3; ...", or nothing where the job has as many as it must.
+inline std::optional<std::string> wrong_size(std::int32_t ranks, const Plan& plan, std::string_view path) {
+  if (ranks == plan.ranks || (ranks > plan.ranks && plan.more_ranks)) return std::nullopt;
+  return fmt::format("this lesson runs on {} ranks{}, not on {}; start it with: shmoe run -n {} -- {}", plan.ranks,
+                     plan.more_ranks ? " or more" : "", ranks, plan.ranks, path);
+}
+
 }  // namespace detail
 
 /// Starts the job, runs `body` on every rank, ends the job, and returns the exit code: 0, also after --help; 1 after an
 /// error; 85 after a broken contract; 86 is reserved. `adjust` changes settings before the start.
 inline int run(int argc, char** argv, const Plan& plan, const Body& body, const Adjust& adjust = {}) {
+  apps::hold_standard_streams();
   const std::span<char*> words(argv, static_cast<std::size_t>(argc));
-  std::string_view name = words.front();
-  name.remove_prefix(name.find_last_of('/') + 1);
-  std::string who(name);
-  const auto fail = [&who](std::string_view text, int code) {
+  const std::string_view path = words.front();
+  std::string who(path.substr(path.find_last_of('/') + 1));
+  const auto say = [&who](std::string_view text) {
     const std::string line = fmt::format("{}: {}\n", who, text);
     std::fwrite(line.data(), 1, line.size(), stderr);
-    return code;
+  };
+  const auto code_of_output = [&say] {
+    if (apps::standard_output_is_written()) return 0;
+    say("standard output cannot be written: what it printed is lost");
+    return 1;
   };
   try {
     const Options options({words.begin() + 1, words.end()});
     if (options.has("--help") || options.has("-h")) {
-      fmt::print("{}", detail::usage(who, plan));
-      return 0;
+      fmt::print("{}", detail::usage(path, plan));
+      return code_of_output();
+    }
+    for (const std::string_view option : options.given()) {
+      if (std::ranges::count(plan.options, option) != 0) continue;
+      runtime::tell_alike([&] { say(fmt::format("{} is no option here; see --help", option)); });
+      return 1;
     }
     Result<std::unique_ptr<runtime::World>> world = detail::start(plan, options, adjust);
-    if (!world) return fail(to_string(world.error()), 1);
-    const std::int32_t ranks = (*world)->ranks();
-    if (ranks < plan.ranks || (ranks > plan.ranks && !plan.more_ranks)) {
-      if ((*world)->rank() == Rank{0}) {  // one line is enough
-        fail(fmt::format("this lesson runs on {} ranks{}, not on {}; start it with: shmoe run -n {} -- {}", plan.ranks,
-                         plan.more_ranks ? " or more" : "", ranks, plan.ranks, words.front()),
-             1);
-      }
-      // A launcher may end the others as soon as one has left: not before the line is written.
-      static_cast<void>((*world)->finalize());
+    if (!world) {
+      runtime::tell_failed_start(world.error(), [&] { say(to_string(world.error())); });
+      return 1;
+    }
+    if (const auto wrong = detail::wrong_size((*world)->ranks(), plan, path)) {
+      const Error error{.code = Errc::invalid_argument, .context = *wrong};
+      (*world)->tell_once(error, [&] { say(*wrong); });
       return 1;
     }
     who += fmt::format(": rank {}", (*world)->rank());
     const Result<void> result = detail::run_in(**world, options, body);
-    if (!result) return fail(to_string(result.error()), detail::exit_code(result.error().code));
-    return 0;
+    if (result) return code_of_output();
+    (*world)->tell_once(result.error(), [&] { say(to_string(result.error())); });
+    return detail::exit_code(result.error().code);
   } catch (const ContractViolation& e) {
-    return fail(e.what(), kExitContract);
+    say(e.what());
+    return kExitContract;
   } catch (const std::exception& e) {
-    return fail(e.what(), 1);
+    say(e.what());
+    return 1;
   }
 }
 

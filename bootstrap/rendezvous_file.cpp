@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -19,7 +20,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxFile = 512;
+/// A file that does not parse after so many seconds has lost its writer.
+constexpr std::time_t kWritingTime = 60;
 constexpr std::string_view kFirstLine = "shmoe-meeting 1";
+
+constexpr std::string_view kElsewhere =
+    "set XDG_RUNTIME_DIR to a writable folder of mode 0700, or SHMOE_COMM_ID and SHMOE_SECRET";
 
 class Descriptor {
  public:
@@ -103,9 +109,17 @@ Result<std::string> read_private_file(const fs::path& path) {
   }
 }
 
+bool is_older_than_writing_takes(const fs::path& path) {
+  struct stat about {};
+  return ::lstat(path.c_str(), &about) == 0 && std::time(nullptr) - about.st_mtime > kWritingTime;
+}
+
 Result<void> write_new_file(const fs::path& path, std::string_view text) {
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (file.get() < 0) return failed(path, "create", errno);
+  if (file.get() < 0) {
+    const int sys = errno;
+    return Error{Errc::system, fmt::format("cannot create {}: {}", path.native(), kElsewhere), {}, sys};
+  }
   while (!text.empty()) {
     const ssize_t put = ::write(file.get(), text.data(), text.size());
     if (put < 0 && errno == EINTR) continue;
@@ -165,7 +179,8 @@ Result<fs::path> runtime_folder(const Environment& environment, const fs::path& 
   }
   const fs::path own = temporary / fmt::format("shmoe-{}", ::geteuid());
   if (::mkdir(own.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Error{Errc::not_found, fmt::format("cannot make the runtime folder {}", own.native()), {}, errno};
+    return Error{
+        Errc::not_found, fmt::format("cannot make the runtime folder {}: {}", own.native(), kElsewhere), {}, errno};
   }
   if (::lstat(own.c_str(), &about) != 0) return failed(own, "look at", errno);
   if (is_private_folder(about)) return own;
@@ -193,18 +208,24 @@ Result<Meeting> read_meeting(const fs::path& path) {
                0};
 }
 
-std::vector<std::string> remove_stale_meetings(const fs::path& folder, bool dry_run) {
-  std::vector<std::string> stale;
+Meetings remove_stale_meetings(const fs::path& folder, bool dry_run) {
+  Meetings found;
   std::error_code failure;
   for (fs::directory_iterator at(folder, failure), end; !failure && at != end; at.increment(failure)) {
     const std::string name = at->path().filename().string();
     if (!name.starts_with("shmoe-") || name.find(".meeting") == std::string::npos) continue;
     const auto meeting = read_meeting(at->path());
-    if (meeting || meeting.error().code != Errc::not_found) continue;
-    if (!dry_run) ::unlink(at->path().c_str());
-    stale.push_back(name);
+    const Errc fault = meeting ? Errc::ok : meeting.error().code;
+    if (fault == Errc::ok || (fault == Errc::io && !is_older_than_writing_takes(at->path()))) {
+      found.live.push_back(name);
+    } else if (fault == Errc::not_found || fault == Errc::io) {
+      if (!dry_run) ::unlink(at->path().c_str());
+      found.stale.push_back(name);
+    } else {
+      found.odd.push_back(name);
+    }
   }
-  return stale;
+  return found;
 }
 
 Result<MeetingFile> MeetingFile::publish(fs::path path, const Meeting& meeting) {

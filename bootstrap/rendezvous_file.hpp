@@ -42,8 +42,15 @@ struct Meeting {
 /// Errors:  not_found: no file, or one whose owner is gone; permission: not a file of this user alone; io: unreadable
 Result<Meeting> read_meeting(const std::filesystem::path& path);
 
-/// Removes what rank 0s that are gone have left in the folder, unless `dry_run`; returns the names.
-std::vector<std::string> remove_stale_meetings(const std::filesystem::path& folder, bool dry_run);
+struct Meetings {
+  std::vector<std::string> stale;
+  std::vector<std::string> live;  // or just being written
+  std::vector<std::string> odd;   // what no rank 0 of this user writes
+};
+
+/// Removes what rank 0s that are gone have left in the folder, half-written files included, unless `dry_run`; returns
+/// the names.
+Meetings remove_stale_meetings(const std::filesystem::path& folder, bool dry_run);
 
 /// The published file; removed by remove() or with this object.
 class MeetingFile {

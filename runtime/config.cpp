@@ -101,7 +101,7 @@ constexpr std::array kSettings{
     Setting{"SHMOE_PROFILE", "safe", "safe, faithful-2026-07, faithful-2026-08",
             "corrected protocol, or the published one with its holes", parse_profile},
     Setting{"SHMOE_HEAP", "1GiB", "bytes from 64KiB to 16TiB, also as KiB, MiB, GiB, TiB",
-            "symmetric heap of a communicator, reserved and not committed", parse_heap},
+            "symmetric heap of a communicator, in steps of 2MiB; reserved and not committed", parse_heap},
     Setting{"CAM_BUFFSIZE", "", "MiB, 0 to 1048576", "published name of SHMOE_BUFFSIZE, which wins over it",
             parse_ipc_window},
     Setting{"SHMOE_BUFFSIZE", "204", "MiB, 0 to 1048576", "data of the ipc window, reserved for detour collectives",

@@ -63,7 +63,8 @@ bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const 
                      {"buffsize", fmt::format("{} bytes", config.ipc_data), "SHMOE_BUFFSIZE"},
                      {"communicators", fmt::to_string(config.communicators)},
                      {"slots", fmt::format("{} ({:016x})", slots.size(), slots.digest()), "declare_slots"}};
-  card.agreements.insert(card.agreements.end(), config.agreements.begin(), config.agreements.end());
+  // First, because the program may know an option by another name.
+  card.agreements.insert(card.agreements.begin(), config.agreements.begin(), config.agreements.end());
   card.facts = {{kSegmentFact, name}};
   return card;
 }

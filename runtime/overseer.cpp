@@ -104,9 +104,11 @@ shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> membe
     if (periods == 0) last = 0;
     if (periods > last) {
       last = periods;
-      log.warn("straggler: {}; {} and may still come", describe(wait, *names),
-               writer ? fmt::format("rank {}, which writes it, is alive", members[writer->index()])
-                      : std::string("its writers are alive"));
+      log.warn(
+          "straggler: {}; {} {}", describe(wait, *names),
+          writer ? fmt::format("rank {}, which writes it, is alive", members[writer->index()])
+                 : std::string("its writers are alive"),
+          is_overrun(wait) ? "but has gone on: if the word only grows, the wait never ends" : "and may still come");
     }
     return std::nullopt;
   };

@@ -12,6 +12,9 @@
 namespace shmoe::runtime {
 namespace {
 
+/// Changes that a slip makes, at most; SHMOE_WAIT_LIMIT for SHMOE_WAIT_LIMIT_MS is one.
+constexpr std::size_t kNear = 3;
+
 /// How many characters one must insert, remove or replace to make one of the other.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);  // of a's first i characters to b's first j
@@ -48,7 +51,10 @@ std::optional<std::string> unknown_settings(std::span<const std::string> names) 
     if (!name.starts_with("SHMOE_") || name.starts_with("SHMOE_TEST_") || is_setting(name)) continue;
     const Setting& nearest = *std::ranges::min_element(
         settings(), {}, [&name](const Setting& setting) { return distance(name, setting.variable); });
-    text += fmt::format("{}{} is no setting: did you mean {}?", text.empty() ? "" : " ", name, nearest.variable);
+    const std::string advice = distance(name, nearest.variable) <= kNear
+                                   ? fmt::format("did you mean {}?", nearest.variable)
+                                   : std::string{"`shmoe info` shows them all."};
+    text += fmt::format("{}{} is no setting: {}", text.empty() ? "" : " ", name, advice);
   }
   return text.empty() ? std::nullopt : std::optional{text};
 }

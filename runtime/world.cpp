@@ -50,6 +50,7 @@ shmem::Peers World::State::peers_of(CommunicatorId id, const std::vector<Rank>& 
   }
   if (job.config.wait_limit.count() > 0) peers.wait_limit = job.config.wait_limit;
   peers.oversubscribed = job.oversubscribed;
+  peers.flag_word = job.config.profile.flag_word;
   peers.strict = job.config.strict;
   peers.views = job.config.views;
   Gone gone = [gone = job.gone, members](Rank member) { return gone(members[member.index()]); };
@@ -143,6 +144,14 @@ Result<void> World::finalize() {
 
 void World::abort(const Error& reason) {
   for (auto& [id, communicator] : state_->communicators) communicator->abort(reason);
+}
+
+void World::tell_once(const Error& error, const Tell& tell) {
+  std::vector<shmem::LastWords*> words;
+  for (std::byte* memory : state_->job.memory) {
+    words.push_back(reinterpret_cast<shmem::LastWords*>(memory + state_->job.shape.map.last_words().value()));
+  }
+  runtime::tell_once({.self = rank(), .words = words, .gone = state_->job.gone}, error, tell);
 }
 
 namespace {

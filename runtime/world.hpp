@@ -11,6 +11,7 @@
 #include "runtime/communicator.hpp"
 #include "runtime/config.hpp"
 #include "runtime/log.hpp"
+#include "runtime/telling.hpp"
 
 namespace shmoe::runtime {
 
@@ -52,6 +53,11 @@ class World {
   /// Ends every wait of every member of every communicator of this rank with `aborted`.
   /// Order:   the reason is readable by whoever sees the abort; nothing else this rank did is.
   void abort(const Error& reason);
+
+  /// Every rank of a job that fails calls this as the last thing it does: `tell` runs on the one nearest to the cause,
+  /// and the others stay until that one has ended, within a few times kTellingLimit.
+  /// Order:   none.
+  void tell_once(const Error& error, const Tell& tell);
 
   /// Collective end, bounded by config.bootstrap_timeout. A World that is only destroyed does not wait for anybody.
   /// Order:   a barrier of all ranks: see Communicator::barrier.

@@ -1,9 +1,16 @@
 #!/usr/bin/env bash
 # Configures and builds one preset. Shows progress; shows compiler output only when something fails.
 # usage: build.sh PRESET [TARGET...]
+#   everything without a target; `lessons` is the command line and all lessons, apps/shmoe/shmoe the command line alone
 set -euo pipefail
 cd "$(dirname "$0")/.."
-preset=$1
+preset=${1:---help}
+presets=$(sed -n '/"buildPresets"/,/\]/s/.*"name": "\([a-z]*\)".*/\1/p' CMakePresets.json | tr '\n' ' ')
+if [[ " $presets" != *" $preset "* ]]; then
+  sed -n '2,/^[^#]/{/^#/s/^# \?//p}' scripts/build.sh
+  echo "presets: $presets"
+  exit 2
+fi
 shift
 mkdir -p "build/$preset"
 log=build/$preset/build.log

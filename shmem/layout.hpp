@@ -7,7 +7,8 @@
 //   +0x1F000  barrier ping-pong 0 | 1      R x 32 B each
 //             flag ping-pong 0 | 1         R x S x 32 B each
 //             sync-all slot                64 B     the cores of this rank meet here
-//             abort slot                   64 B     who gave up; the reason (256 B) lies behind the own slot
+//             abort slot                   32 B     who gave up; the reason (256 B) lies behind the last words
+//             last words                   32 B     who tells why the job failed
 //             call cards 0 | 1             256 B each   what this rank calls, compared in the handshake
 //             error text 0 | 1             256 B each   what this rank raises in the handshake
 //             low-latency region           (safe only; published: over the first 100 KB and the magic slots)
@@ -66,6 +67,7 @@ struct BlockMap {
     return error_text.at + Bytes{kErrorTextBytes * buffer};
   }
 
+  [[nodiscard]] constexpr Offset last_words() const { return abort.at + Bytes{32}; }
   [[nodiscard]] constexpr Offset abort_text() const { return abort.at + Bytes{64}; }
 
   struct Named {

@@ -42,13 +42,18 @@ struct Peers {
   std::function<Result<void>(Offset, Bytes)> commit;  // may be empty
   std::optional<Time> wait_limit;                     // deadline of waits that bring none, counted from their start
   bool oversubscribed = false;                        // more cores in the job than CPUs: waits do not spin
+  FlagWord flag_word = FlagWord::sequence56_error8;   // of the barriers, for messages
   bool strict = true;                                 // writers and signal kinds are checked at every signal
   bool views = true;  // false: no place is ever offered, everything goes through get and put
 
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(mem.size()); }
 };
 
-/// "rank 2 core 0 in notify round 7 waited 1.5 s at file.cpp:12 for barrier[1] from rank 0 to be >= 0x200, sees 0x100"
+/// Does the slot hold more than the one value that this wait is for? A word that only grows never comes back to it.
+bool is_overrun(const SleepingWait& wait);
+
+/// "rank 2 core 0 in notify round 7 waited 1.5 s at file.cpp:12 for barrier[1] from rank 0 in rank 2's memory to be
+/// >= 0x200 (barrier 2), sees 0x100 (barrier 1)"
 std::string describe(const SleepingWait& wait, const Peers& peers);
 
 }  // namespace shmoe::shmem

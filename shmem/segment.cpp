@@ -23,13 +23,24 @@ namespace ipc = boost::interprocess;
 
 constexpr const char* kShmFolder = "/dev/shm";
 
+/// What helps where /dev/shm takes no new object.
+std::string advice_on(int sys) {
+  switch (sys) {
+    case EROFS:
+    case EACCES: return fmt::format(": {} must be writable for this user", kShmFolder);
+    case ENOSPC: return fmt::format(": {} has no room for another file: run `shmoe clean`, or enlarge it", kShmFolder);
+    default: return {};
+  }
+}
+
 Error from_boost(const ipc::interprocess_exception& e, const std::string& what) {
   const ipc::error_code_t code = e.get_error_code();
   const Errc mapped = code == ipc::already_exists_error ? Errc::already_exists
                       : code == ipc::not_found_error    ? Errc::not_found
                       : code == ipc::security_error     ? Errc::permission
                                                         : Errc::system;
-  return Error{.code = mapped, .context = what, .where = {}, .sys = e.get_native_error()};
+  return Error{
+      .code = mapped, .context = what + advice_on(e.get_native_error()), .where = {}, .sys = e.get_native_error()};
 }
 
 Error from_errno(const std::string& what) {
@@ -68,8 +79,8 @@ Result<AddressWindow> AddressWindow::reserve(std::size_t count, Bytes size) {
   void* place = mmap(nullptr, length + kPageGranule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) {
     return from_errno(
-        fmt::format("reserving {} x {:.0f} MiB of addresses: raise `ulimit -v`, or lower SHMOE_HEAP, "
-                    "SHMOE_BUFFSIZE or SHMOE_COMMUNICATORS",
+        fmt::format("reserving {} x {:.0f} MiB of addresses: lower SHMOE_HEAP, SHMOE_COMMUNICATORS or "
+                    "SHMOE_BUFFSIZE, or raise `ulimit -v`",
                     count, mib(stride)));
   }
   // The kernel aligns to pages only: what is before the first aligned address, and what is left behind, goes back.
@@ -241,6 +252,8 @@ Result<CleanReport> clean_stale(bool dry_run) {
     if (lstat(entry.path().c_str(), &info) != 0) continue;
     if (info.st_uid != geteuid()) {
       report.foreign.push_back(name);
+    } else if (!S_ISREG(info.st_mode) || (info.st_mode & 07777) != 0600) {
+      report.odd.push_back(name);
     } else if (remove_if_dead(entry.path(), dry_run)) {
       report.removed.push_back(name);
     } else {

@@ -74,6 +74,7 @@ struct CleanReport {
   std::vector<std::string> removed;  // this user's, the owner is dead
   std::vector<std::string> live;     // in use, or just being created
   std::vector<std::string> foreign;  // another user's
+  std::vector<std::string> odd;      // no segment: a folder, a pipe, a link, a file with another mode
 };
 
 /// Removes what dead owners left behind.

@@ -225,7 +225,10 @@ Result<Arrival> Waiter::sleep(const WaitSpec& spec, Progress& progress, const Ac
                             .site = site};
     record_->slot.store(self.slot.value(), std::memory_order_relaxed);
     if (deadline && now >= *deadline) {
-      return Error{.code = Errc::deadline, .context = describe(self, *peers_), .where = {}, .site = site};
+      return Error{.code = Errc::deadline,
+                   .context = describe(self, *peers_),
+                   .where = is_overrun(self) ? peers_->slots->writer_of(self.slot, spec.where) : std::nullopt,
+                   .site = site};
     }
     if (now >= next_tick) {
       if (peers_->overseer) {
@@ -271,31 +274,54 @@ Result<Arrival> Waiter::wait(const WaitSpec& spec, const Activity& activity, Sou
 
 namespace {
 
+/// "0x200 (barrier 2)": words of barriers are always the library's own; any other slot holds what its users agreed on.
+std::string meaning(std::uint64_t word, const SleepingWait& wait, const Peers& peers) {
+  if (word == 0 || wait.spec.match == Match::sum || peers.slots->family_of(wait.slot).name != "barrier") {
+    return fmt::format("{:#x}", word);
+  }
+  if (peers.flag_word == FlagWord::magic32_value32) {
+    return fmt::format("{:#x} (magic {}, word {})", word, word >> 32, word & 0xFFFF'FFFFU);
+  }
+  const Errc raised = error_in(word);
+  return fmt::format("{:#x} (barrier {}{})", word, word >> 8,
+                     raised == Errc::ok ? "" : fmt::format(", error: {}", name_of(raised)));
+}
+
 /// "== 0x7", or of a sum "in [0x3, 0x5]".
-std::string expectation(const WaitSpec& spec) {
+std::string expectation(const SleepingWait& wait, const Peers& peers) {
+  const WaitSpec& spec = wait.spec;
   if (spec.match == Match::sum && spec.upper != std::numeric_limits<std::uint64_t>::max()) {
     return fmt::format("in [{:#x}, {:#x}]", spec.value, spec.upper);
   }
   const Compare compare = spec.match == Match::sum ? Compare::at_least : spec.compare;
   const char* sign = compare == Compare::equal ? "==" : compare == Compare::at_least ? ">=" : "!=";
-  return fmt::format("{} {:#x}", sign, spec.value);
+  return fmt::format("{} {}", sign, meaning(spec.value, wait, peers));
+}
+
+/// The slot that the text is about, and what the others of the wait are.
+std::string waited_for(const SleepingWait& wait, const Peers& peers) {
+  const std::string slot = peers.slots->describe(wait.slot);
+  const std::size_t count = wait.spec.slots.size();
+  if (wait.spec.match == Match::sum) return fmt::format("the sum of {} slots with {}", count, slot);
+  if (count == 1) return slot;
+  return wait.spec.match == Match::all ? fmt::format("{} (the first of {} slots that still lacks)", slot, count)
+                                       : fmt::format("{} (any of {} slots ends the wait)", slot, count);
 }
 
 }  // namespace
 
+bool is_overrun(const SleepingWait& wait) {
+  return wait.spec.match == Match::all && wait.spec.compare == Compare::equal && wait.seen > wait.spec.value;
+}
+
 std::string describe(const SleepingWait& wait, const Peers& peers) {
-  std::string slots = peers.slots->describe(wait.slot);
-  if (wait.spec.match == Match::sum) {
-    slots = fmt::format("the sum of {} slots with {}", wait.spec.slots.size(), slots);
-  } else if (wait.spec.slots.size() > 1) {
-    slots += fmt::format(" ({} slots in this wait)", wait.spec.slots.size());
-  }
   const std::string scope = peers.scope.empty() ? "" : fmt::format(" ({})", peers.scope);
   return fmt::format(
-      "rank {}{} core {} in {} round {} waited {:.1f} s at {}:{} for {} in rank {}'s memory to be {}, sees {:#x}",
+      "rank {}{} core {} in {} round {} waited {:.1f} s at {}:{} for {} in rank {}'s memory to be {}, sees {}{}",
       peers.rank, scope, wait.core, wait.op.empty() ? "no operator" : wait.op, wait.round,
-      std::chrono::duration<double>(wait.waited).count(), wait.site.file, wait.site.line, slots, wait.spec.where,
-      expectation(wait.spec), wait.seen);
+      std::chrono::duration<double>(wait.waited).count(), wait.site.file, wait.site.line, waited_for(wait, peers),
+      wait.spec.where, expectation(wait, peers), meaning(wait.seen, wait, peers),
+      is_overrun(wait) ? ", which is past it" : "");
 }
 
 }  // namespace shmoe::shmem

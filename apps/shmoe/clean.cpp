@@ -10,23 +10,26 @@ namespace shmoe::apps {
 namespace {
 
 constexpr const char* kDescription =
-    "Removes shared memory of this user whose owner is dead; what a living job uses stays.\n\n"
+    "Removes what dead jobs of this user have left: shared memory, and the files in the runtime folder through which\n"
+    "ranks meet. What a living job uses stays.\n\n"
     "  shmoe clean --dry-run\n\n"
     "A job leaves something behind only if it is killed while its ranks are still finding each other.";
 
 int clean(bool dry_run) {
-  const auto report = shmem::clean_stale(dry_run);
+  auto report = shmem::clean_stale(dry_run);
   if (!report) return failed("shmoe clean", report.error());
+  if (const auto folder = bootstrap::runtime_folder(bootstrap::process_environment(), "/tmp")) {
+    const auto meetings = bootstrap::remove_stale_meetings(*folder, dry_run);
+    for (const std::string& name : meetings.stale) report->removed.push_back(*folder / name);
+    for (const std::string& name : meetings.live) report->live.push_back(*folder / name);
+    for (const std::string& name : meetings.odd) report->odd.push_back(*folder / name);
+  }
   for (const std::string& name : report->removed) fmt::print("{} {}\n", dry_run ? "would remove" : "removed", name);
   for (const std::string& name : report->live) fmt::print("kept {}: in use, or just being created\n", name);
   for (const std::string& name : report->foreign) fmt::print("skipped {}: it belongs to another user\n", name);
-  if (const auto folder = bootstrap::runtime_folder(bootstrap::process_environment(), "/tmp")) {
-    for (const std::string& name : bootstrap::remove_stale_meetings(*folder, dry_run)) {
-      fmt::print("{} {}\n", dry_run ? "would remove" : "removed", (*folder / name).native());
-    }
-  }
-  fmt::print("{} {}, {} in use, {} of other users\n", report->removed.size(), dry_run ? "stale" : "removed",
-             report->live.size(), report->foreign.size());
+  for (const std::string& name : report->odd) fmt::print("skipped {}: nothing that shmoe makes\n", name);
+  fmt::print("{} {}, {} in use, {} of other users, {} odd\n", report->removed.size(), dry_run ? "stale" : "removed",
+             report->live.size(), report->foreign.size(), report->odd.size());
   return 0;
 }
 

@@ -42,7 +42,4 @@ int exit_code_of(const Error& error);
 /// Says what failed and returns the exit code.
 int failed(std::string_view command, const Error& error);
 
-/// Is this process a rank other than 0 of a job? Such a one leaves the word to rank 0 when all fail alike.
-bool is_silent_rank();
-
 }  // namespace shmoe::apps

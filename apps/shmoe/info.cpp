@@ -6,6 +6,7 @@
 #include "apps/shmoe/layout_view.hpp"
 #include "apps/shmoe/machine.hpp"
 #include "bootstrap/launch.hpp"
+#include "bootstrap/rendezvous_file.hpp"
 #include "runtime/config.hpp"
 
 namespace shmoe::apps {
@@ -69,6 +70,11 @@ Result<shmem::BlockMap> map_of(const InfoOptions& options) {
       {.ranks = options.ranks, .cores = cores, .slots = cores, .ipc_data = config->ipc_data, .heap = config->heap});
 }
 
+std::string runtime_folder() {
+  const auto folder = bootstrap::runtime_folder(bootstrap::process_environment(), "/tmp");
+  return folder ? folder->native() : to_string(folder.error());
+}
+
 int info(const InfoOptions& options) {
   if (options.settings_markdown) {
     fmt::print("{}", runtime::settings_markdown());
@@ -86,13 +92,15 @@ int info(const InfoOptions& options) {
                       {"size", launch->size},
                       {"job", launch->job_id},
                       {"found_by", launch->found_by}};
+    json["runtime_folder"] = runtime_folder();
     json["settings"] = settings_json();
     if (options.layout) json["layout"] = to_json(*map);
     fmt::print("{}\n", json.dump(2));
   } else if (options.layout) {
     fmt::print("{}", to_text(*map));
   } else {
-    fmt::print("{}launch       {}\n\n{}", to_text(look_at_machine()), launch->description(), settings_now());
+    fmt::print("{}launch       {}\nmeetings in  {}\n\n{}", to_text(look_at_machine()), launch->description(),
+               runtime_folder(), settings_now());
   }
   return 0;
 }
@@ -107,16 +115,20 @@ void add_info(CLI::App& app, Invocation& invocation) {
   command->add_flag("--layout", options->layout, "the memory map of a communicator's block");
   command->add_flag("--json", options->json, "as one JSON object");
   command->add_flag("--settings-markdown", options->settings_markdown, "the table of settings in the README");
-  command->add_option("--ranks", options->ranks, "ranks of the map, default 8")
+  command->add_option("--ranks", options->ranks, "ranks of the map, default 8; implies --layout")
       ->check(CLI::Range(1, 4096).description(""))
       ->type_name("R");
-  command->add_option("--cores", options->cores, "cores of the map, default SHMOE_CORES")
+  command->add_option("--cores", options->cores, "cores of the map, default SHMOE_CORES; likewise")
       ->check(CLI::Range(1, static_cast<int>(shmem::kMaxCores)).description(""))
       ->type_name("C");
-  command->add_option("--profile", options->profile, "profile of the map, default SHMOE_PROFILE")
+  command->add_option("--profile", options->profile, "profile of the map, default SHMOE_PROFILE; likewise")
       ->check(CLI::IsMember(profiles).description(""))
       ->type_name("NAME");
-  command->callback([options, &invocation] { invocation.exit_code = info(*options); });
+  // What only the map has means the map.
+  command->callback([options, command, &invocation] {
+    for (const char* of_map : {"--ranks", "--cores", "--profile"}) options->layout |= command->count(of_map) > 0;
+    invocation.exit_code = info(*options);
+  });
 }
 
 }  // namespace shmoe::apps

@@ -6,13 +6,10 @@
 #include <fmt/format.h>
 
 #include "apps/shmoe/machine.hpp"
+#include "apps/shmoe/say.hpp"
 
 namespace shmoe::apps {
 namespace {
-
-std::string counted(std::int64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
 
 /// Has its place in the map, as published, and no operator that uses it yet.
 bool is_reserved(std::string_view region) {

@@ -4,9 +4,12 @@
 #include <cctype>
 #include <cstdio>
 #include <memory>
+#include <new>
 
 #include "apps/shmoe/command.hpp"
+#include "apps/standard_streams.hpp"
 #include "runtime/config.hpp"
+#include "runtime/telling.hpp"
 
 namespace shmoe::apps {
 namespace {
@@ -39,24 +42,50 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// In the list of commands only the first line of each description.
+/// In the list of commands only the first line of each description; of a command that starts a program, how.
 class ShortCommands : public CLI::Formatter {
  public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string usage = CLI::Formatter::make_usage(app, std::move(name));
+    if (app->get_prefix_command()) usage.insert(usage.find_last_not_of('\n') + 1, " -- PROGRAM [ARGS]");
+    return usage;
+  }
   std::string make_subcommand(const CLI::App* command) const override {
     const std::string description = command->get_description();
     return fmt::format("  {:<8}{}\n", command->get_name(), description.substr(0, description.find('\n')));
   }
 };
 
-int refuse(const CLI::App& app, const Invocation& invocation, const CLI::ParseError& error) {
-  if (is_silent_rank()) return 1;
+/// "; did you mean --steps?" where the parser knew a word and an option starts with it or is its start.
+std::string suggestion(const CLI::App& command, std::string_view fault) {
+  const auto at = fault.find("--");
+  if (at == std::string_view::npos) return {};
+  const std::string_view word = fault.substr(at, fault.find_first_of(" =,]", at) - at);
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (word.size() > 3 && name != word && (name.starts_with(word) || word.starts_with(name))) {
+      return fmt::format("; did you mean {}?", name);
+    }
+  }
+  return {};
+}
+
+std::string fault_of(const CLI::App& app, const Invocation& invocation, const CLI::ParseError& error) {
   const auto chosen = app.get_subcommands();
   if (chosen.empty() && invocation.words.size() > 1 && !invocation.words[1].starts_with("-")) {
-    say("shmoe: there is no command '{}'; see shmoe --help", invocation.words[1]);
-    return 1;
+    return fmt::format("shmoe: there is no command '{}'; see shmoe --help", invocation.words[1]);
   }
   const std::string command = chosen.empty() ? "shmoe" : "shmoe " + chosen.front()->get_name();
-  say("{}: {}; see {} --help", command, one_line(error.what()), command);
+  std::string fault = one_line(error.what());
+  if (const auto at = fault.find(": At Most 1 required"); at != std::string::npos)
+    fault.replace(at, fault.npos, " given twice");
+  const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  return fmt::format("{}: {}{}; see {} --help", command, fault,
+                     unknown ? suggestion(chosen.empty() ? app : *chosen.front(), fault) : "", command);
+}
+
+int refuse(const CLI::App& app, const Invocation& invocation, const CLI::ParseError& error) {
+  runtime::tell_alike([&] { say("{}", fault_of(app, invocation, error)); });
   return 1;
 }
 
@@ -96,7 +125,7 @@ int run_command_line(int argc, char** argv) {
   add_clean(app, invocation);
   app.footer("\nSettings from the environment:\n" + runtime::settings_text());
   const int code = parse_and_run(app, invocation);
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  if (standard_output_is_written()) return code;
   say("shmoe: standard output cannot be written: the report is lost");
   return code == 0 ? 1 : code;
 }
@@ -105,11 +134,15 @@ int run_command_line(int argc, char** argv) {
 }  // namespace shmoe::apps
 
 int main(int argc, char** argv) {
+  shmoe::apps::hold_standard_streams();
   try {
     return shmoe::apps::run_command_line(argc, argv);
   } catch (const shmoe::ContractViolation& violation) {
     shmoe::apps::say("shmoe: {}", violation.what());
     return shmoe::kExitContract;
+  } catch (const std::bad_alloc&) {
+    shmoe::apps::say("shmoe: out of memory: lower --tokens or --hidden, or raise `ulimit -v`");
+    return 1;
   } catch (const std::exception& error) {
     shmoe::apps::say("shmoe: {}", error.what());
     return 1;

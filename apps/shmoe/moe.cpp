@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <new>
 
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@ constexpr const char* kDescription =
     "Runs the communication of mixture-of-experts layers between processes and checks every byte.\n\n"
     "  shmoe moe --ranks 8                                    routing drawn from measured load\n"
     "  shmoe moe --ranks 8 --routing law_layer8.txt           recorded routing, a batch a line\n"
-    "  mpirun -np 8 shmoe moe --routing a.txt,b.txt           under another launcher; two layers by turns\n\n"
+    "  mpirun --oversubscribe -np 8 shmoe moe --routing a.txt,b.txt   under another launcher; two layers by turns\n\n"
     "Each step goes layout -> notify -> dispatch -> experts -> combine. The experts are known linear maps, so every\n"
     "received row and every combined token is compared with a sequential reference, to the bit. At the end: the times "
     "of\n"
@@ -33,7 +34,12 @@ constexpr const char* kDescription =
     "Routing files, rank r of R taking line (step * R + r) mod lines:\n"
     "  id <tab> id ... <tab><tab> weight <tab> weight ...     as ESFT publishes them; token t owns K of each\n"
     "  {\"topk_ids\": [[3, -1]], \"topk_weights\": [[0.6, 0]]}   -1 drops a pair; weights may be left out\n\n"
-    "GB/s: rows sent by the time in the operator, waiting for other ranks included.\n"
+    "Profiles: safe, our corrected protocol, which also compares the calls of all ranks before a row is written;\n"
+    "faithful-2026-07, the published one, whose second barrier in a kernel may overrun the first, since flags are\n"
+    "compared for equality and the parity of the kernel selects the buffer; faithful-2026-08, a later state, where\n"
+    "the number of the barrier in the kernel counts as well, and the next kernel's first may overrun the last.\n\n"
+    "The table, over the measured steps: tokens and rows received are sums; ranks/token is the mean of the different\n"
+    "ranks that a token goes to; GB/s is rows sent by the time in the operator, waiting for other ranks included.\n"
     "Exit code: 0 verified; 1 failed; 85 broken contract (86 reserved); 128 + signal for a killed rank.";
 
 constexpr std::int32_t kDefaultRanks = 4;
@@ -53,13 +59,18 @@ struct MoeOptions {
   std::optional<std::string> json;  // a file, or "-"
 };
 
-/// Every option but --cores and --profile, which are settings, and --json, which only rank 0 looks at.
-std::vector<bootstrap::Agreement> agreements_of(const MoeOptions& options) {
+/// Every option but --json, which only rank 0 looks at, and what the routing files say.
+std::vector<bootstrap::Agreement> agreements_of(const MoeOptions& options, const runtime::Config& config,
+                                                const Result<RoutingSource>& source) {
   const auto text_of = [](const auto& given) { return given ? fmt::to_string(*given) : std::string{"default"}; };
   const MoePlan& plan = options.plan;
-  return {{"ranks", text_of(options.ranks), "--ranks"},
+  return {{"cores", fmt::to_string(config.cores), "--cores or SHMOE_CORES"},
+          {"profile", std::string{name_of(config.profile.id)}, "--profile or SHMOE_PROFILE"},
+          {"ranks", text_of(options.ranks), "--ranks"},
           {"routing", plan.routing.files.empty() ? "drawn" : fmt::to_string(fmt::join(plan.routing.files, ",")),
            "--routing"},
+          {"routing content", source ? fmt::format("{:016x}", source->digest()) : to_string(source.error()),
+           "files for --routing"},
           {"tokens", text_of(plan.routing.tokens), "--tokens"},
           {"topk", text_of(plan.routing.topk), "--topk"},
           {"experts", fmt::to_string(plan.routing.experts), "--experts"},
@@ -70,22 +81,28 @@ std::vector<bootstrap::Agreement> agreements_of(const MoeOptions& options) {
           {"warmup", fmt::to_string(plan.warmup), "--warmup"}};
 }
 
-Result<runtime::Config> config_of(const MoeOptions& options) {
+Result<runtime::Config> config_of(const MoeOptions& options, const Result<RoutingSource>& source) {
   auto config = runtime::Config::load();
   if (!config) return config;
   if (options.cores) config->cores = *options.cores;
   if (options.profile) config->profile = *find_profile(*options.profile);
-  config->agreements = agreements_of(options);
+  config->agreements = agreements_of(options, *config, source);
   return config;
+}
+
+/// Before the steps rather than behind them.
+Result<void> check_report_file(const MoeOptions& options) {
+  if (!options.json || *options.json == "-") return {};
+  if (std::ofstream{*options.json, std::ios::app}) return {};
+  return Error{.code = Errc::invalid_argument, .context = fmt::format("cannot write {}", *options.json), .sys = errno};
 }
 
 /// What all ranks would otherwise find out for themselves.
 Result<void> check_before_start(const MoeOptions& options) {
-  if (auto config = config_of(options); !config) return std::move(config).error();
-  if (auto source = RoutingSource::open(options.plan.routing); !source) return std::move(source).error();
-  if (!options.json || *options.json == "-") return {};
-  if (std::ofstream{*options.json, std::ios::app}) return {};
-  return Error{.code = Errc::invalid_argument, .context = fmt::format("cannot write {}", *options.json), .sys = errno};
+  auto source = RoutingSource::open(options.plan.routing);
+  if (auto config = config_of(options, source); !config) return std::move(config).error();
+  if (!source) return std::move(source).error();
+  return check_report_file(options);
 }
 
 int start_ranks(const MoeOptions& options, const Invocation& invocation) {
@@ -134,25 +151,9 @@ Result<void> write_report(const MoeOptions& options, const MoeReport& report) {
   return Error{.code = Errc::io, .context = fmt::format("cannot write {}", *options.json), .sys = errno};
 }
 
-/// Of an error before or while the ranks join: has this rank alone found it? The others then wait in vain, so it speaks.
-bool is_own(Rank rank, const Error& error) {
-  switch (error.code) {
-    case Errc::peer_lost:
-    case Errc::aborted:
-    case Errc::deadline:
-    case Errc::mismatch: return false;
-    default: return !error.where || *error.where == rank;
-  }
-}
-
-/// All ranks of a job that has started fail together, so one of them tells: rank 0, or rank 1 where rank 0 is lost.
-bool tells(Rank rank, const Error& error) {
-  const bool first_is_lost = error.code == Errc::peer_lost && error.where == Rank{0};
-  return rank == Rank{first_is_lost ? 1 : 0};
-}
-
-int fail_to_start(Rank rank, const Error& error) {
-  return tells(rank, error) || is_own(rank, error) ? failed(kName, error) : exit_code_of(error);
+int fail_to_start(const Error& error) {
+  runtime::tell_failed_start(error, [&] { failed(kName, error); });
+  return exit_code_of(error);
 }
 
 Result<void> check_ranks(const MoeOptions& options, const bootstrap::Launch& launch) {
@@ -164,18 +165,28 @@ Result<void> check_ranks(const MoeOptions& options, const bootstrap::Launch& lau
   return {};
 }
 
-Result<void> be_rank(const MoeOptions& options, const bootstrap::Launch& launch, runtime::World& world) {
+Result<void> be_rank(const MoeOptions& options, const bootstrap::Launch& launch, runtime::World& world,
+                     Result<RoutingSource> source) {
   if (auto right = check_ranks(options, launch); !right) return right;
+  if (launch.rank == Rank{0} && source) {
+    if (auto writable = check_report_file(options); !writable) source = std::move(writable).error();
+  }
   MoePlan plan = options.plan;
   if (launch.rank == Rank{0}) plan.progress = Progress{};
   try {
-    auto report = run_moe_job(world, plan);
+    auto report = run_moe_job(world, plan, std::move(source));
     if (!report) return std::move(report).error();
     report->launcher = launch.launcher;
     if (auto ended = world.finalize(); !ended) return ended;
     return launch.rank == Rank{0} ? write_report(options, *report) : Result<void>{};
   } catch (const ContractViolation& violation) {
     const Error error{.code = Errc::broken_contract, .context = violation.what(), .where = launch.rank};
+    world.abort(error);
+    return error;
+  } catch (const std::bad_alloc&) {
+    const Error error{.code = Errc::out_of_memory,
+                      .context = "lower --tokens or --hidden, or raise `ulimit -v`",
+                      .where = launch.rank};
     world.abort(error);
     return error;
   }
@@ -185,13 +196,15 @@ int moe(const MoeOptions& options, const Invocation& invocation) {
   const auto launch = bootstrap::detect_launch(bootstrap::process_environment());
   if (!launch) return failed(kName, launch.error());
   if (launch->launcher == "none") return start_ranks(options, invocation);
-  const auto config = config_of(options);
-  if (!config) return fail_to_start(launch->rank, config.error());
+  auto source = RoutingSource::open(options.plan.routing);
+  const auto config = config_of(options, source);
+  if (!config) return fail_to_start(config.error());
   const auto world = runtime::World::create(*config);
-  if (!world) return fail_to_start(launch->rank, world.error());
-  const auto done = be_rank(options, *launch, **world);
+  if (!world) return fail_to_start(world.error());
+  const auto done = be_rank(options, *launch, **world, std::move(source));
   if (done) return 0;
-  return tells(launch->rank, done.error()) ? failed(kName, done.error()) : exit_code_of(done.error());
+  (*world)->tell_once(done.error(), [&] { failed(kName, done.error()); });
+  return exit_code_of(done.error());
 }
 
 void add_routing_options(CLI::App& command, MoePlan& plan) {
@@ -242,7 +255,9 @@ void add_job_options(CLI::App& command, MoeOptions& options) {
   command.add_option("--warmup", options.plan.warmup, "steps before them, checked but not measured; default 2")
       ->check(CLI::Range(0, 1'000'000).description(""))
       ->type_name("N");
-  command.add_option("--profile", options.profile, "protocol, default SHMOE_PROFILE")
+  command
+      .add_option("--profile", options.profile,
+                  fmt::format("protocol: {}; default SHMOE_PROFILE", fmt::join(profiles, ", ")))
       ->check(CLI::IsMember(profiles).description(""))
       ->type_name("NAME");
   command

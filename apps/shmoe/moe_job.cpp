@@ -56,8 +56,7 @@ struct Prepared {
   Offset record;
 };
 
-Result<Prepared> prepare(runtime::Communicator& comm, const MoePlan& plan) {
-  auto source = RoutingSource::open(plan.routing);
+Result<Prepared> prepare(runtime::Communicator& comm, const MoePlan& plan, Result<RoutingSource> source) {
   if (!source) return std::move(source).error();
   auto buffers = ops::EpBuffers::allocate(comm, source->experts(), plan.shape.dtype, plan.shape.hidden);
   if (!buffers) return std::move(buffers).error();
@@ -68,9 +67,9 @@ Result<Prepared> prepare(runtime::Communicator& comm, const MoePlan& plan) {
 
 }  // namespace
 
-Result<MoeReport> run_moe_job(runtime::World& world, const MoePlan& plan) {
+Result<MoeReport> run_moe_job(runtime::World& world, const MoePlan& plan, Result<RoutingSource> source) {
   runtime::Communicator& comm = world.all();
-  auto prepared = prepare(comm, plan);
+  auto prepared = prepare(comm, plan, std::move(source));
   const auto fault = prepared ? std::nullopt : std::optional{prepared.error()};
   if (auto ready = agree(comm, "preparation", fault); !ready) return std::move(ready).error();
   auto records = Job{comm, plan, prepared->source, prepared->buffers}.run(prepared->record);
@@ -80,6 +79,8 @@ Result<MoeReport> run_moe_job(runtime::World& world, const MoePlan& plan) {
                    .weights = prepared->source.weights(),
                    .doubt = prepared->source.doubt(),
                    .profile = std::string{name_of(comm.profile().id)},
+                   .weak_seed = world.config().weak_seed,
+                   .views = world.config().views,
                    .cores = comm.cores(),
                    .experts = prepared->source.experts(),
                    .topk = prepared->source.topk(),

@@ -19,10 +19,11 @@ struct MoePlan {
   std::function<void(std::int64_t done, std::int64_t of)> progress;  // may be empty
 };
 
-/// Every step is checked against the sequential reference on every rank.
+/// Every step is checked against the sequential reference on every rank. `source` is what this rank found of
+/// `plan.routing`, and may be an error.
 ///
 /// Order:   collective; barriers between the steps
 /// Errors:  the same on every rank: what an operator refused, what one rank could not do, or a wrong result (mismatch)
-Result<MoeReport> run_moe_job(runtime::World& world, const MoePlan& plan);
+Result<MoeReport> run_moe_job(runtime::World& world, const MoePlan& plan, Result<RoutingSource> source);
 
 }  // namespace shmoe::apps

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/shmoe/say.hpp"
 #include "apps/shmoe/stats.hpp"
 #include "ops/ep/rows.hpp"
 
@@ -98,13 +99,13 @@ double MoeReport::imbalance() const {
 }
 
 std::string to_text(const MoeReport& report) {
-  std::string text = fmt::format("{} {} of {} {}, started by {}, profile {}\n", report.ranks.size(),
-                                 report.ranks.size() == 1 ? "rank" : "ranks", report.cores,
-                                 report.cores == 1 ? "core" : "cores", report.launcher, report.profile);
-  text +=
-      fmt::format("routing {}: {} experts, top {}; {} rows of hidden {}; weights {}; {} steps after {} to warm up\n",
-                  report.routing, report.experts, report.topk, name_of(report.shape.dtype), report.shape.hidden,
-                  report.weights, report.steps, report.warmup);
+  std::string text = fmt::format("{} of {}, started by {}, profile {}{}{}\n", counted(std::ssize(report.ranks), "rank"),
+                                 counted(report.cores, "core"), report.launcher, report.profile,
+                                 report.weak_seed == 0 ? "" : fmt::format(", weak puts of seed {}", report.weak_seed),
+                                 report.views ? "" : ", without views");
+  text += fmt::format("routing {}: {}, top {}; {} rows of hidden {}; weights {}; {} after {} to warm up\n",
+                      report.routing, counted(report.experts, "expert"), report.topk, name_of(report.shape.dtype),
+                      report.shape.hidden, report.weights, counted(report.steps, "step"), report.warmup);
   if (!report.doubt.empty()) text += fmt::format("note: {}\n", report.doubt);
   text += '\n';
   const char* times = report.steps < kStepsForP99 ? "milliseconds, median/max" : "milliseconds, median/p99";
@@ -117,10 +118,14 @@ std::string to_text(const MoeReport& report) {
   if (shown.size() < report.ranks.size()) {
     text += fmt::format("(fastest and slowest of {} ranks; all of them with --json)\n", report.ranks.size());
   }
-  text += fmt::format("\nimbalance: the busiest rank received {:.2f} times the mean\n", report.imbalance());
-  text += report.verified() ? fmt::format("verified: bit-exact, every row and token of {} steps on {} ranks\n",
-                                          report.warmup + report.steps, report.ranks.size())
-                            : std::string{"not verified\n"};
+  text += fmt::format(
+      "\ntokens, rows: sums over the measured steps; ranks/token: mean of the different ranks a token goes to\n"
+      "imbalance: the busiest rank received {:.2f} times the mean\n",
+      report.imbalance());
+  text += report.verified()
+              ? fmt::format("verified: bit-exact, every row and token of {} on {}\n",
+                            counted(report.warmup + report.steps, "step"), counted(std::ssize(report.ranks), "rank"))
+              : std::string{"not verified\n"};
   return text;
 }
 
@@ -129,12 +134,21 @@ nlohmann::ordered_json to_json(const MoeReport& report, const Machine& machine) 
   json["schema"] = kSchema;
   json["command"] = "shmoe moe";
   json["machine"] = to_json(machine);
-  json["world"] = {
-      {"launcher", report.launcher},   {"ranks", report.ranks.size()}, {"cores", report.cores},
-      {"profile", report.profile},     {"routing", report.routing},    {"weights", report.weights},
-      {"experts", report.experts},     {"topk", report.topk},          {"dtype", name_of(report.shape.dtype)},
-      {"hidden", report.shape.hidden}, {"seed", report.shape.seed},    {"steps", report.steps},
-      {"warmup", report.warmup}};
+  json["world"] = {{"launcher", report.launcher},
+                   {"ranks", report.ranks.size()},
+                   {"cores", report.cores},
+                   {"profile", report.profile},
+                   {"weak_seed", report.weak_seed},
+                   {"views", report.views},
+                   {"routing", report.routing},
+                   {"weights", report.weights},
+                   {"experts", report.experts},
+                   {"topk", report.topk},
+                   {"dtype", name_of(report.shape.dtype)},
+                   {"hidden", report.shape.hidden},
+                   {"seed", report.shape.seed},
+                   {"steps", report.steps},
+                   {"warmup", report.warmup}};
   json["ranks"] = nlohmann::ordered_json::array();
   for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
     const RankRecord& record = report.ranks[rank];

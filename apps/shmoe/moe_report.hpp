@@ -44,6 +44,8 @@ struct MoeReport {
   std::string weights;  // as RoutingSource says
   std::string doubt;    // likewise; a line of the table where there is one
   std::string profile;
+  std::uint64_t weak_seed = 0;  // 0: puts land at once
+  bool views = true;
   std::int32_t cores = 1;
   std::int32_t experts = 0;
   std::int32_t topk = 0;

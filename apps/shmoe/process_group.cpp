@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 #include <random>
+#include <system_error>
 
 #include <fmt/ranges.h>
 #include <poll.h>
@@ -52,12 +53,14 @@ class Signals {
     for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&handled, number);
     ::sigprocmask(SIG_BLOCK, &handled, &before_);
     descriptor_ = FileDescriptor{::signalfd(-1, &handled, SFD_NONBLOCK | SFD_CLOEXEC)};
+    if (descriptor_.get() < 0) failure_ = errno;
   }
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
   ~Signals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
   [[nodiscard]] int descriptor() const { return descriptor_.get(); }
+  [[nodiscard]] int failure() const { return failure_; }
   [[nodiscard]] const sigset_t& before() const { return before_; }
   std::optional<int> next() {
     signalfd_siginfo info{};
@@ -68,6 +71,7 @@ class Signals {
  private:
   sigset_t before_{};
   FileDescriptor descriptor_;
+  int failure_ = 0;
 };
 
 class Group {
@@ -96,6 +100,7 @@ class Group {
   void signal_all(int number) const;
   void on_deadline();
   void drain();
+  [[nodiscard]] int lost_output() const;
   void kill_all();
   void set_stage(Stage stage, std::chrono::milliseconds limit);
   [[nodiscard]] std::size_t alive() const;
@@ -110,11 +115,15 @@ class Group {
   Stage stage_ = Stage::running;
   std::optional<Clock::time_point> deadline_;
   std::optional<int> code_;
+  std::string first_failure_;      // said last, behind what the ranks themselves have to say
   std::filesystem::path meeting_;  // where rank 0 says how it can be reached
   std::optional<std::int32_t> ended_well_;
 };
 
 Result<void> Group::start() {
+  if (signals_.failure() != 0) {
+    return Error{Errc::system, "cannot watch for signals (signalfd): raise `ulimit -n`", {}, signals_.failure()};
+  }
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   auto guardian = start_guardian();
   if (!guardian) return guardian.error();
@@ -144,6 +153,12 @@ int Group::run() {
   while (alive() > 0) poll_once();
   ::kill(-guardian_.pid, SIGKILL);
   drain();
+  if (!first_failure_.empty()) say("{}", first_failure_);
+  if (const int reason = lost_output(); reason != 0) {
+    say("{}: standard output cannot be written, what the ranks printed is lost: {}", plan_.name,
+        std::generic_category().message(reason));
+    if (code_.value_or(0) == 0) code_ = 1;
+  }
   return code_.value_or(0);
 }
 
@@ -206,9 +221,10 @@ void Group::reap() {
 void Group::on_first_failure(const End& end) {
   code_ = exit_code(end.status);
   if (WIFSIGNALED(end.status)) {
-    say("{}: rank {} was killed by {}", plan_.name, end.rank, signal_name(WTERMSIG(end.status)));
+    first_failure_ =
+        fmt::format("{}: rank {} was killed by {}", plan_.name, end.rank, signal_name(WTERMSIG(end.status)));
   } else if (plan_.report_exits) {
-    say("{}: rank {} exited with code {}", plan_.name, end.rank, WEXITSTATUS(end.status));
+    first_failure_ = fmt::format("{}: rank {} exited with code {}", plan_.name, end.rank, WEXITSTATUS(end.status));
   }
   set_stage(Stage::patient, plan_.patience);
 }
@@ -247,7 +263,9 @@ void Group::on_deadline() {
   }
 }
 
+/// All that the ranks have left, and what others that outlive them add within a short time.
 void Group::drain() {
+  for (LineForwarder& stream : streams_) stream.forward_what_is_there();
   const Clock::time_point end = Clock::now() + kDrain;
   while (Clock::now() < end) {
     std::vector<pollfd> open;
@@ -257,11 +275,22 @@ void Group::drain() {
       open.push_back({stream.descriptor(), POLLIN, 0});
       streams.push_back(&stream);
     }
-    if (open.empty() || ::poll(open.data(), open.size(), static_cast<int>(kDrain.count())) <= 0) return;
+    if (open.empty()) return;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    if (::poll(open.data(), open.size(), static_cast<int>(std::max<std::int64_t>(left, 0))) < 0) continue;
     for (std::size_t i = 0; i < open.size(); ++i) {
       if (open[i].revents != 0) streams[i]->forward();
     }
   }
+  for (LineForwarder& stream : streams_) stream.finish();
+}
+
+/// Why standard output could not be written, or 0.
+int Group::lost_output() const {
+  for (const LineForwarder& stream : streams_) {
+    if (stream.target() == STDOUT_FILENO && stream.lost() != 0) return stream.lost();
+  }
+  return 0;
 }
 
 void Group::kill_all() {

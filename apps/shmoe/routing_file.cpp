@@ -3,8 +3,12 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <set>
 #include <string_view>
+#include <type_traits>
 
 #include <nlohmann/json.hpp>
 
@@ -12,6 +16,8 @@ namespace shmoe::apps {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// A place in a file, for messages.
 struct Place {
@@ -22,6 +28,20 @@ struct Place {
     return Error{Errc::invalid_argument, fmt::format("{}:{}: {}", path, line, what), {}};
   }
 };
+
+/// For messages: the start of what stands in the file, in printable characters.
+std::string shown(std::string_view text, std::size_t longest = 40) {
+  std::string safe;
+  for (const char c : text.substr(0, longest)) {
+    safe += c >= ' ' && c <= '~' ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return text.size() > longest ? safe + "..." : safe;
+}
+
+std::string shown_value(const json& value) {
+  if (value.is_structured()) return value.is_array() ? "a list" : "an object";
+  return shown(value.dump(-1, ' ', true, json::error_handler_t::replace));
+}
 
 std::vector<std::string_view> fields_of(std::string_view text) {
   std::vector<std::string_view> fields;
@@ -37,6 +57,10 @@ template <class Number>
 bool parse_whole(std::string_view text, Number& number) {
   const char* end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, number);
+  if constexpr (std::is_same_v<Number, float>) {
+    if (error == std::errc::result_out_of_range) number = std::strtof(std::string{text}.c_str(), nullptr);  // 0 or inf
+    return error != std::errc::invalid_argument && stopped == end;
+  }
   return error == std::errc{} && stopped == end;
 }
 
@@ -50,7 +74,8 @@ Result<void> parse_ids(std::string_view text, const RoutingRules& rules, const P
   for (const std::string_view field : fields_of(text)) {
     std::int64_t id = 0;
     if (!parse_whole(field, id)) {
-      return place.error(fmt::format("field {} is '{}', which is no expert id", batch.topk_ids.size() + 1, field));
+      return place.error(
+          fmt::format("field {} is '{}', which is no expert id", batch.topk_ids.size() + 1, shown(field)));
     }
     if (auto checked = check_id(id, 0, rules, place); !checked) return checked;
     batch.topk_ids.push_back(id);
@@ -62,7 +87,8 @@ Result<void> parse_weights(std::string_view text, const Place& place, Batch& bat
   for (const std::string_view field : fields_of(text)) {
     float weight = 0;
     if (!parse_whole(field, weight) || !std::isfinite(weight)) {
-      return place.error(fmt::format("weight {} is '{}', which is no finite number", batch.weights.size() + 1, field));
+      return place.error(
+          fmt::format("weight {} is '{}', which is no finite number", batch.weights.size() + 1, shown(field)));
     }
     batch.weights.push_back(weight);
   }
@@ -106,7 +132,8 @@ Result<void> parse_matrix(const json& matrix, const char* name, std::size_t& col
   return {};
 }
 
-/// The parser's message without its own name and line, of which there is one: "column 9: syntax error while ...".
+/// The parser's message without its own name and line, of which there is one: "column 9: syntax error while ...", and
+/// not all of a long token in it.
 std::string reason_of(const json::exception& error) {
   const std::string_view what = error.what();
   for (const std::string_view mark : {"column ", "] "}) {
@@ -119,9 +146,21 @@ std::string reason_of(const json::exception& error) {
 
 Result<json> parse_object(std::string_view line, const Place& place) {
   try {
-    return json::parse(line);
+    std::string fault;
+    std::set<std::string> keys;
+    // What lies deeper than rows of numbers is left out, and never built.
+    json object = json::parse(line, [&](int depth, json::parse_event_t event, const json& parsed) {
+      using Event = json::parse_event_t;
+      const bool opens = event == Event::object_start || event == Event::array_start;
+      if (opens && depth > 2) fault = "nested deeper than a list of lists";
+      if (event == Event::key && depth == 1 && !keys.insert(parsed.get<std::string>()).second)
+        fault = fmt::format("\"{}\" stands there twice", shown(parsed.get<std::string>()));
+      return !opens || depth <= 2;
+    });
+    if (!fault.empty()) return place.error(fault);
+    return object;
   } catch (const json::exception& error) {
-    return place.error(fmt::format("no JSON object: {}", reason_of(error)));
+    return place.error(fmt::format("no JSON object: {}", shown(reason_of(error), 160)));
   }
 }
 
@@ -131,14 +170,14 @@ Result<Batch> parse_json(std::string_view line, const RoutingRules& rules, const
   const json& object = *parsed;
   for (const auto& [key, value] : object.items()) {
     if (key == "topk_ids" || key == "topk_weights") continue;
-    return place.error(fmt::format("\"{}\" is no key here; \"topk_ids\" and \"topk_weights\" are", key));
+    return place.error(fmt::format("\"{}\" is no key here; \"topk_ids\" and \"topk_weights\" are", shown(key)));
   }
   if (!object.contains("topk_ids")) return place.error("no \"topk_ids\"");
   auto columns = static_cast<std::size_t>(topk);
   Batch batch;
   const auto check_expert = [&](const json& value) -> Result<void> {
     if (!value.is_number_integer() || value.get<double>() > 1e9)
-      return place.error(fmt::format("topk_ids has {}, which is no expert id", value.dump()));
+      return place.error(fmt::format("topk_ids has {}, which is no expert id", shown_value(value)));
     return check_id(value.get<std::int64_t>(), -1, rules, place);
   };
   if (auto ids = parse_matrix(object["topk_ids"], "topk_ids", columns, place, check_expert, batch.topk_ids); !ids) {
@@ -146,7 +185,7 @@ Result<Batch> parse_json(std::string_view line, const RoutingRules& rules, const
   }
   const auto check_weight = [&](const json& value) -> Result<void> {
     if (value.is_number() && std::isfinite(value.get<float>())) return {};
-    return place.error(fmt::format("topk_weights has {}, which is no finite number", value.dump()));
+    return place.error(fmt::format("topk_weights has {}, which is no finite number", shown_value(value)));
   };
   if (object.contains("topk_weights")) {
     auto weights = parse_matrix(object["topk_weights"], "topk_weights", columns, place, check_weight, batch.weights);
@@ -168,6 +207,7 @@ Result<RoutingFile> read_routing(std::istream& in, const std::string& path, cons
   std::size_t blank = 0;  // the first empty line; only empty ones may follow
   for (std::size_t number = 1; std::getline(in, line); ++number) {
     const Place place{path, number};
+    if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (line.empty()) {
       if (blank == 0) blank = number;
@@ -190,6 +230,12 @@ Result<RoutingFile> read_routing(std::istream& in, const std::string& path, cons
 }
 
 Result<RoutingFile> read_routing_file(const std::string& path, const RoutingRules& rules) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) {
+    return Error{Errc::invalid_argument,
+                 fmt::format("{} is not a regular file, and every rank reads the routing: save it to a file", path),
+                 {}};
+  }
   std::ifstream in{path};
   if (!in) return Error{Errc::not_found, fmt::format("cannot read routing from {}", path), {}, errno};
   return read_routing(in, path, rules);

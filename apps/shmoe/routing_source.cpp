@@ -1,10 +1,13 @@
 #include "apps/shmoe/routing_source.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "shmem/hash.hpp"
 
 namespace shmoe::apps {
 
@@ -34,6 +37,21 @@ Result<RoutingSource> RoutingSource::open(const RoutingChoice& choice) {
                                         source.experts())};
   }
   return source;
+}
+
+std::uint64_t RoutingSource::digest() const {
+  std::uint64_t hash = shmem::kFnvStart;
+  const auto add = [&hash](std::uint64_t word) { hash = shmem::scattered(shmem::fnv1a(hash, word)); };
+  for (const RoutingFile& layer : layers_) {
+    add(layer.batches.size());
+    for (const Batch& batch : layer.batches) {
+      add(batch.topk_ids.size());
+      add(batch.weights.size());
+      for (const std::int64_t id : batch.topk_ids) add(static_cast<std::uint64_t>(id));
+      for (const float weight : batch.weights) add(std::bit_cast<std::uint32_t>(weight));
+    }
+  }
+  return hash;
 }
 
 std::string RoutingSource::description() const {

@@ -27,6 +27,8 @@ class RoutingSource {
   static Result<RoutingSource> open(const RoutingChoice& choice);
 
   [[nodiscard]] std::int32_t topk() const { return world_.topk; }
+  /// Of what the files say; the same for the same batches.
+  [[nodiscard]] std::uint64_t digest() const;
   [[nodiscard]] std::int32_t experts() const { return world_.experts; }
   /// "law_layer8.txt" or "drawn from measured load".
   [[nodiscard]] std::string description() const;

@@ -1,8 +1,10 @@
 #pragma once
-// Messages of the command line: one line on stderr, written whole.
+// Messages of the command line: one line on stderr, written whole; and plurals.
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -12,6 +14,11 @@ template <class... Args>
 void say(fmt::format_string<Args...> text, Args&&... args) {
   const std::string line = fmt::format(text, std::forward<Args>(args)...) + '\n';
   std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+/// "1 step", "2 steps"
+inline std::string counted(std::int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 }  // namespace shmoe::apps

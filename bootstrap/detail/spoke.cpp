@@ -90,6 +90,7 @@ std::optional<Result<void>> Spoke::attempt(Clock::time_point limit) {
     reason_ = target.error();
     if (reason_.code == Errc::permission) return Result<void>(reason_);
     reason_.code = Errc::deadline;
+    reason_.where = Rank{0};
     return std::nullopt;
   }
   server_ = target->address;

@@ -87,7 +87,7 @@ Result<MoeReport> run_on_threads(std::int32_t ranks, std::int32_t cores, const M
   std::mutex mutex;
   std::optional<MoeReport> report;
   const auto ran = runtime::World::run_as_threads(ranks, config, [&](runtime::World& world) -> Result<void> {
-    auto done = run_moe_job(world, plan);
+    auto done = run_moe_job(world, plan, RoutingSource::open(plan.routing));
     if (!done) return done.error();
     const std::lock_guard lock(mutex);
     if (world.rank() == Rank{0}) report = *done;

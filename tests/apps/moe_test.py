@@ -91,6 +91,7 @@ class Schema(cli.Case):
         self.assertEqual(sum(rank["rows_sent"] for rank in report["ranks"]),
                          sum(rank["rows_received"] for rank in report["ranks"]))
         self.assertEqual(report["world"]["launcher"], "shmoe")
+        self.assertEqual((report["world"]["weak_seed"], report["world"]["views"]), (0, True))
 
 
 class Report(cli.Case):
@@ -112,8 +113,7 @@ class Overrun(cli.Case):
     def test_the_published_protocol_gets_stuck_and_says_where(self):
         done = self.moe("faithful-2026-07", 3000)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("deadline passed", done.stderr)
-        self.assertIn("== 0x", done.stderr)
+        self.assert_one_message(done, "deadline passed", "== 0x", ", which is past it")
 
     def test_the_corrected_protocol_does_not(self):
         done = self.moe("safe", 100)
@@ -135,6 +135,7 @@ class Refused(cli.Case):
             ("--topk", "65"): "top 65 of 64 experts",
             ("--routing", "no/such/file"): "cannot read routing from no/such/file",
             ("--json", "/no/such/folder/report.json"): "cannot write",
+            ("--routing", "/dev"): "/dev is not a regular file",
         }
         for words, part in mistakes.items():
             with self.subTest(words=words):
@@ -177,6 +178,20 @@ class Refused(cli.Case):
                 self.assertEqual(len(told), 1, done.stderr)
                 self.assertIn(part, told[0])
                 self.assertNotEqual(done.returncode, 0)
+
+    def test_files_that_differ_are_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for rank in range(3):
+                os.mkdir(f"{folder}/{rank}")
+                if rank != 1:
+                    Path(f"{folder}/{rank}/routes").write_text(f'{{"topk_ids": [[{rank}]]}}\n')
+            script = 'cd "$1/$SHMOE_RANK"; exec "$0" moe --tokens 1 --hidden 16 --routing routes'
+            done = run("run", "-n", 3, "--", "bash", "-c", script, cli.SHMOE, folder)
+            self.assertIn("rank 1 has routing content not found: cannot read routing from routes", done.stderr)
+            Path(f"{folder}/1/routes").write_text('{"topk_ids": [[0]]}\n')
+            done = run("run", "-n", 3, "--", "bash", "-c", script, cli.SHMOE, folder)
+            self.assertRegex(done.stderr, "rank 2 has routing content [0-9a-f]{16}, rank 0 has routing content [0-9a-f]{16}")
+            self.assertEqual(done.returncode, 1)
 
     def test_a_misspelt_setting_is_named_once(self):
         done = run("moe", "--ranks", 3, *SMALL, env={**os.environ, "SHMOE_CORE": "2"})
@@ -236,9 +251,9 @@ def _rank(launcher, rank):
 class Mpirun(cli.Case):
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
-    def mpirun(self, ranks, *words):
+    def mpirun(self, ranks, *words, **environment):
         return subprocess.run(["mpirun", "--oversubscribe", "-np", str(ranks), cli.SHMOE, *map(str, words)],
-                              capture_output=True, text=True, timeout=cli.LIMIT_S, env=self.environment)
+                              capture_output=True, text=True, timeout=cli.LIMIT_S, env={**self.environment, **environment})
 
     def test_drawn_routing(self):
         done = self.mpirun(5, "moe", "--cores", 2, *SMALL)
@@ -252,6 +267,24 @@ class Mpirun(cli.Case):
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"rank 0 of 1 by openmpi .* runs inside rank [01] of 2 by shmoe run: use one")
 
+    def test_a_bad_option_of_one_rank_is_told(self):
+        words = ["-np", "1", cli.SHMOE, "moe", *map(str, SMALL)]
+        done = subprocess.run(["mpirun", "--oversubscribe", *words, ":", *words, "--bogus"], capture_output=True, text=True,
+                              timeout=cli.LIMIT_S, env=self.environment)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("--bogus", done.stderr)
+
+    def test_a_report_that_cannot_be_written_is_found_before_the_steps(self):
+        done = self.mpirun(2, "moe", *SMALL[:4], "--steps", 1000000, "--json", "/no/such/folder/report.json")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("cannot write /no/such/folder/report.json", done.stderr)
+
+    def test_inside_run_with_the_same_ranks(self):
+        done = run("run", "-n", 2, "--", "mpirun", "--oversubscribe", "-np", 2, cli.SHMOE, "moe", *SMALL,
+                   env=self.environment)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertNotIn("verified", done.stdout)
+
     def test_run_inside(self):
         done = self.mpirun(2, "run", "-n", 3, "--no-prefix", "--", cli.SHMOE, "moe", *SMALL)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -262,6 +295,19 @@ class Mpirun(cli.Case):
         self.assertNotEqual(done.returncode, 0)
         self.assertEqual(done.stderr.count("shmoe moe:"), 1, done.stderr)
         self.assertIn("--ranks is 4 but openmpi started 3 ranks", done.stderr)
+
+    def test_a_stuck_job_says_why_once_before_mpirun_ends_it(self):
+        words = ("moe", "--profile", "faithful-2026-07", "--tokens", 0, "--hidden", 16, "--steps", 3000)
+        for _ in range(3):
+            done = self.mpirun(8, *words, SHMOE_WAIT_LIMIT_MS="2000")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertEqual(done.stderr.count("shmoe moe: "), 1, done.stderr)
+            self.assertIn("deadline passed", done.stderr)
+
+    def test_a_bad_option_is_told_once_before_mpirun_ends_it(self):
+        done = self.mpirun(4, "moe", "--bogus")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.stderr.count("shmoe moe: "), 1, done.stderr)
 
 
 if __name__ == "__main__":

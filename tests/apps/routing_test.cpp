@@ -102,6 +102,44 @@ TEST_CASE("bad JSON is named with what is wrong") {
         "routes:2: top 2 after lines of top 3");
 }
 
+TEST_CASE("what a bad file holds does not reach the terminal") {
+  const std::string deep = "{\"topk_ids\": [[" + std::string(100000, '[') + std::string(100000, ']') + "]]}";
+  CHECK(refusal("{\"topk_ids\": [[1, 2]]}\n" + deep) == "routes:2: nested deeper than a list of lists");
+  CHECK(refusal("\x1b[2J\t1\t\t1\t1\n") == "routes:1: field 1 is '\\x1b[2J', which is no expert id");
+  CHECK(refusal(std::string(1000, 'x') + "\t1\t\t1\t1\n").size() < 100);
+  CHECK(refusal("{\"" + std::string(1000, 'x') + "\": 1}\n").size() < 150);
+  CHECK(refusal("{\"topk_ids\": [[\"" + std::string(1000, 'x') + "\", 2]]}\n").size() < 150);
+  CHECK(refusal("{\"topk_ids\": " + std::string(1000, 'x')).size() < 250);
+  CHECK(refusal("{\"topk_ids\": [[{\"a\": 1}, 2]]}\n") == "routes:1: nested deeper than a list of lists");
+  CHECK(refusal("{\"topk_ids\": [[1, 2]], \"topk_ids\": [[3, 4]]}\n") == "routes:1: \"topk_ids\" stands there twice");
+}
+
+TEST_CASE("a byte order mark, and weights smaller than any float") {
+  const auto file = read(
+      "\xEF\xBB\xBF"
+      "3\t7\t\t1e-46\t1e-400\n{\"topk_ids\": [[1, 2]], \"topk_weights\": [[1e-46, 1e-400]]}\n");
+  REQUIRE(file);
+  CHECK(file->batches[0].weights == std::vector<float>{0, 0});
+  CHECK(file->batches[1].weights == std::vector<float>{0, 0});
+  CHECK(refusal("3\t7\t\t1e400\t1\n") == "routes:1: weight 1 is '1e400', which is no finite number");
+}
+
+TEST_CASE("the digest tells files apart") {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("shmoe-digest-{}", ::getpid());
+  std::filesystem::create_directory(folder);
+  const auto digest_of = [&](const char* text) {
+    const std::string path = folder / "routes";
+    std::ofstream{path} << text;
+    return RoutingSource::open({.files = {path}})->digest();
+  };
+  CHECK(digest_of("{\"topk_ids\": [[1, 2]]}\n") == digest_of("{\"topk_ids\":[[1,2]]}"));
+  CHECK(digest_of("{\"topk_ids\": [[1, 2]]}\n") != digest_of("{\"topk_ids\": [[2, 1]]}\n"));
+  std::filesystem::remove_all(folder);
+  const auto none = RoutingSource::open({.files = {"/dev"}});
+  REQUIRE_FALSE(none);
+  CHECK(none.error().context.find("/dev is not a regular file") == 0);
+}
+
 TEST_CASE("a file that is not there is named") {
   const auto file = read_routing_file("no/such/file.txt", {});
   REQUIRE_FALSE(file);

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -28,6 +29,25 @@ class Output(cli.Case):
     def test_a_last_line_without_a_break_gets_one(self):
         done = run("run", "-n", 2, "--", "printf", "no break")
         self.assertEqual(sorted(done.stdout.splitlines()), ["[0] no break", "[1] no break"])
+
+    def test_a_full_standard_output_is_an_error(self):
+        with open("/dev/full", "w") as full:
+            for words in (("run", "-n", 2, "--", "echo", "text"), ("moe", "-n", 2, "--hidden", 16, "--tokens", 1),
+                          ("moe", "-n", 2, "--hidden", 16, "--tokens", 1, "--json"), ("info",)):
+                done = subprocess.run([cli.SHMOE, *map(str, words)], stdout=full, stderr=subprocess.PIPE, text=True,
+                                      timeout=cli.LIMIT_S)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertEqual(done.stderr.count("standard output cannot be written"), 1, done.stderr)
+
+    def test_a_closed_standard_output_is_an_error(self):
+        done = subprocess.run(["sh", "-c", '"$0" run -n 2 -- echo text >&-', cli.SHMOE], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("standard output cannot be written", done.stderr)
+
+    def test_a_slow_reader_gets_everything(self):
+        script = '"$0" run -n 2 --no-prefix -- sh -c "yes | head -c 200000" | (sleep 2; wc -c)'
+        done = subprocess.run(["sh", "-c", script, cli.SHMOE], capture_output=True, text=True, timeout=cli.LIMIT_S)
+        self.assertEqual(done.stdout.strip(), "400000", done.stderr)
 
     def test_without_prefix(self):
         done = run("run", "-n", 2, "--no-prefix", "--", "echo", "plain")
@@ -77,7 +97,7 @@ class Ends(cli.Case):
         script = "[ $SHMOE_RANK != 1 ] || exit 3; sleep 0.5; echo my own error >&2; exit 4"
         done = run("run", "-n", 2, "--", "bash", "-c", script)
         self.assertEqual(done.returncode, 3)
-        self.assertIn("[0] my own error\n", done.stderr)
+        self.assertEqual(done.stderr, "[0] my own error\nshmoe run: rank 1 exited with code 3\n")
 
     def test_a_rank_that_ignores_being_told_is_killed(self):
         script = "[ $SHMOE_RANK != 1 ] || exit 3; trap '' TERM; while :; do sleep 1; done"
@@ -152,7 +172,9 @@ class Words(cli.Case):
             ("run", "-n", "2", "--timeout", "nan", "--", "true"): "'nan' is not a number from 0.001 to 1000000",
             ("run", "-n", "2", "--timeout", "inf", "--", "true"): "--timeout: 'inf'",
             ("run", "-n", "2", "--timeout", "-1", "--", "true"): "--timeout: '-1'",
+            ("run", "-n", "2", "--ranks", "3", "--", "true"): "--ranks given twice",
             ("clean", "--all"): "--all",
+            ("moe", "--step", "3"): "--step; did you mean --steps?",
             ("info", "--profile", "fast"): "--profile",
         }
         for words, part in mistakes.items():
@@ -174,6 +196,7 @@ class Words(cli.Case):
             self.assertEqual(done.returncode, 0)
             self.assertIn("  shmoe ", done.stdout)
         self.assertIn("SHMOE_BOOTSTRAP_TIMEOUT_S", run("--help").stdout)
+        self.assertIn("Usage: shmoe run [OPTIONS] -- PROGRAM [ARGS]\n", run("run", "--help").stdout)
         self.assertRegex(run("--version").stdout, r"^shmoe \d+\.\d+\.\d+\n$")
 
 
@@ -181,6 +204,7 @@ class Info(cli.Case):
     def test_layout_is_disjoint_and_the_published_one_is_not(self):
         self.assertIn("no two regions overlap", run("info", "--layout", "--ranks", 384, "--cores", 8).stdout)
         self.assertRegex(run("info", "--layout").stdout, r"low-latency region .*, reserved\n")
+        self.assertIn("block of a communicator: 3 ranks", run("info", "--ranks", 3).stdout)
         published = run("info", "--layout", "--profile", "faithful-2026-07").stdout
         self.assertIn("overlaps low-latency region, as published", published)
 
@@ -209,6 +233,20 @@ class Clean(cli.Case):
         self.assertIn(f"removed {stale.name}", run("clean").stdout)
         self.assertFalse(stale.exists())
         self.assertTrue(other.exists())
+
+    def test_meeting_files_count(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o700)
+            secret = "0" * 32
+            for job, pid in (("live", os.getpid()), ("dead", 2**22 + 1)):
+                start = Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()[19]
+                file = Path(folder) / f"shmoe-{job}.meeting"
+                file.touch(mode=0o600)
+                file.write_text(f"shmoe-meeting 1\n9 {pid} {start} {secret}\n")
+            done = run("clean", env={**os.environ, "XDG_RUNTIME_DIR": folder})
+            self.assertIn(f"removed {folder}/shmoe-dead.meeting\n", done.stdout)
+            self.assertIn(f"kept {folder}/shmoe-live.meeting: in use", done.stdout)
+            self.assertRegex(done.stdout.splitlines()[-1], r"^[1-9]\d* removed, [1-9]\d* in use, ")
 
     def test_what_is_in_use_stays(self):
         path = self.object(f"shmoe.test-{os.getpid()}.0c0d.0.mem")

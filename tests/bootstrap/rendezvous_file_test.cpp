@@ -103,11 +103,27 @@ TEST_CASE("cleaning takes what dead owners left, and nothing else") {
   write_by_hand(meeting_path(folder.path(), "living"), content(9, *this_process()));
   write_by_hand(folder.path() / "somebody-else.meeting", content(9, dead_owner()));
   const std::string dead = meeting_path(folder.path(), "dead").filename();
-  CHECK(remove_stale_meetings(folder.path(), true) == std::vector{dead});
+  const std::string living = meeting_path(folder.path(), "living").filename();
+  CHECK(remove_stale_meetings(folder.path(), true).stale == std::vector{dead});
+  CHECK(remove_stale_meetings(folder.path(), true).live == std::vector{living});
   CHECK(folder.entries() == 3);
-  CHECK(remove_stale_meetings(folder.path(), false) == std::vector{dead});
+  CHECK(remove_stale_meetings(folder.path(), false).stale == std::vector{dead});
   CHECK(folder.entries() == 2);
-  CHECK(remove_stale_meetings(folder.path() / "missing", false).empty());
+  CHECK(remove_stale_meetings(folder.path() / "missing", false).stale.empty());
+}
+
+TEST_CASE("cleaning takes half-written files once they are old, and names what is odd") {
+  const test::TemporaryFolder folder;
+  const auto path = meeting_path(folder.path(), "half");
+  write_by_hand(path, "");
+  REQUIRE(::mkfifo((folder.path() / "shmoe-pipe.meeting").c_str(), 0600) == 0);
+  const std::string half = path.filename();
+  CHECK(remove_stale_meetings(folder.path(), false).live == std::vector{half});
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - std::chrono::minutes{2});
+  const Meetings found = remove_stale_meetings(folder.path(), false);
+  CHECK(found.stale == std::vector{half});
+  CHECK(found.odd == std::vector<std::string>{"shmoe-pipe.meeting"});
+  CHECK(folder.entries() == 1);
 }
 
 TEST_CASE("a file that others may touch, or that is a link, is refused") {

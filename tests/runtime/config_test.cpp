@@ -118,6 +118,7 @@ TEST_CASE("a misspelt setting is named with the nearest one") {
   CHECK(unknown({"SHMOE_HAEP", "SHMOE_WAIT_LIMIT"}) ==
         "SHMOE_HAEP is no setting: did you mean SHMOE_HEAP? SHMOE_WAIT_LIMIT is no setting: did you mean "
         "SHMOE_WAIT_LIMIT_MS?");
+  CHECK(unknown({"SHMOE_FLUX_CAPACITOR"}) == "SHMOE_FLUX_CAPACITOR is no setting: `shmoe info` shows them all.");
   CHECK(unknown({"SHMOE_"}).find("SHMOE_ is no setting") == 0);
 }
 

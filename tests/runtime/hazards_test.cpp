@@ -72,7 +72,8 @@ void check_verdicts(const Run& run, std::string_view op_of_rank_0) {
       const Stuck& stuck = run.stuck[r];
       words |= contains(text, fmt::format("rank {} core 0 in {} ", r, r == 0 ? op_of_rank_0 : "dispatch")) &&
                contains(text, fmt::format("from rank {} ", stuck.source)) &&
-               contains(text, fmt::format("to be == {:#x}, sees {:#x}", stuck.expected, stuck.seen));
+               contains(text, fmt::format("to be == {:#x} (magic ", stuck.expected)) &&
+               contains(text, fmt::format("), sees {:#x} (magic ", stuck.seen));
     }
     CHECK(words);
   }

@@ -33,8 +33,9 @@ TEST_CASE("a deadline says who waited where for what, and what it saw") {
   CAPTURE(text);
   // Two ranks a core: core 1 owns rank 2, and its word of the round before is still there: creation, barrier, probe.
   CHECK(contains(text, "deadline passed: probe: rank 0 core 1 in probe round 2 waited 0."));
-  CHECK(
-      contains(text, "s at somewhere.cpp:42 for barrier[1] from rank 2 in rank 0's memory to be >= 0x300, sees 0x100"));
+  CHECK(contains(text,
+                 "s at somewhere.cpp:42 for barrier[1] from rank 2 in rank 0's memory to be >= 0x300 (barrier 3), sees "
+                 "0x100 (barrier 1)"));
   CHECK(outcomes[0]->site.line == 42);
   for (const std::size_t rank : {1U, 2U}) {
     REQUIRE(outcomes[rank]);
@@ -107,7 +108,7 @@ struct Watched {
   std::optional<Error> look(const shmem::WaitSpec& spec, std::chrono::milliseconds waited, Core core = Core{0}) {
     return ask({.spec = spec,
                 .slot = spec.slots.front(),
-                .seen = 0,
+                .seen = shmem::load_slot(peers, spec.where, spec.slots.front()),
                 .waited = waited,
                 .op = "combine",
                 .round = Round{9},
@@ -150,14 +151,25 @@ TEST_CASE("a late peer gets a line every five seconds, no sooner, and no verdict
     CHECK_FALSE(watched.look(spec, milliseconds(waited)).has_value());
     CHECK(watched.log_lines() == lines);
   }
-  CHECK(
-      contains(watched.lines.str(),
-               "[shmoe rank 5] warn: straggler: rank 0 core 0 in combine round 9 waited 5.0 s at here.cpp:7 for "
-               "barrier[1] from rank 2 in rank 0's memory to be >= 0x500, sees 0x0; rank 7, which writes it, is alive "
-               "and may still come\n"));
+  CHECK(contains(watched.lines.str(),
+                 "[shmoe rank 5] warn: straggler: rank 0 core 0 in combine round 9 waited 5.0 s at here.cpp:7 for "
+                 "barrier[1] from rank 2 in rank 0's memory to be >= 0x500 (barrier 5), sees 0x0; rank 7, which writes "
+                 "it, is alive "
+                 "and may still come\n"));
   // Cores count for themselves.
   CHECK_FALSE(watched.look(spec, milliseconds(5000), Core{1}).has_value());
   CHECK(watched.log_lines() == 4);
+}
+
+TEST_CASE("a wait for one value says when the word is past it") {
+  Watched watched;
+  const Slot slot = watched.plan.barrier().at(1, Rank{2});
+  const shmem::WaitSpec spec{.where = Rank{0}, .slots = {&slot, 1}, .compare = Compare::equal, .value = 0x500};
+  watched.write(slot, 0x600);
+  CHECK_FALSE(watched.look(spec, std::chrono::seconds(5)).has_value());
+  CHECK(contains(watched.lines.str(),
+                 "to be == 0x500 (barrier 5), sees 0x600 (barrier 6), which is past it; rank 7, which writes it, is "
+                 "alive but has gone on: if the word only grows, the wait never ends\n"));
 }
 
 TEST_CASE("only the end of the rank that writes the slot ends the wait") {
@@ -184,7 +196,7 @@ TEST_CASE("of a wait for many slots the one is named that nobody will write, whe
   REQUIRE(verdict);
   CHECK(verdict->where == Rank{7});
   CHECK(contains(verdict->context, "rank 7 is gone (pid 4711 has ended)"));
-  CHECK(contains(verdict->context, "for barrier[0] from rank 2 (2 slots in this wait)"));
+  CHECK(contains(verdict->context, "for barrier[0] from rank 2 (the first of 2 slots that still lacks)"));
   // It wrote before its end: the wait goes on for the other.
   watched.write(slots[1], 0x500);
   CHECK_FALSE(watched.look(spec, std::chrono::seconds(1)).has_value());

@@ -101,9 +101,22 @@ TEST_CASE("wait: a deadline ends it, and the text names rank, core, operator, ro
     CAPTURE(text);
     CHECK(has(text, "rank 1 core 1 in notify round 7 waited "));
     CHECK(has(text, "kernel.cpp:321"));
-    CHECK(has(text, "word from rank 0 event 3 (2 slots in this wait) in rank 1's memory"));
+    CHECK(has(text, "word from rank 0 event 3 (the first of 2 slots that still lacks) in rank 1's memory"));
     CHECK(has(text, "to be >= 0x100, sees 0x0"));
     CHECK(std::string(result.error().site.file) == "kernel.cpp");
+  });
+}
+
+TEST_CASE("wait: a word past the one wanted value is told, with the rank that wrote it") {
+  over_bodies({}, [](Job& job) {
+    const Slot slot = job.hand(1).word(0);
+    job.hand(0).set(1, slot, 9);
+    const WaitSpec spec{
+        .where = Rank{1}, .slots = {&slot, 1}, .compare = Compare::equal, .value = 8, .deadline = Time{1}};
+    const auto result = job.at(1).wait(spec, SourceSite::here());
+    REQUIRE(!result.has_value());
+    CHECK(has(result.error().context, "to be == 0x8, sees 0x9, which is past it"));
+    CHECK(result.error().where == Rank{0});
   });
 }
 

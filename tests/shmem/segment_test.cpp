@@ -253,6 +253,17 @@ TEST_CASE("clean: an object that is just being created stays; one that never got
   CHECK(!in_shm(names.of("sized")));
 }
 
+TEST_CASE("clean: what is no segment stays and is told apart") {
+  const ShmNames names;
+  const std::string name = names.of("pipe");
+  REQUIRE(::mkfifo(("/dev/shm/" + name).c_str(), 0600) == 0);
+  const CleanReport report = clean(false);
+  CHECK(contains(report.odd, name));
+  CHECK(!contains(report.live, name));
+  CHECK(in_shm(name));
+  CHECK(::shm_unlink(name.c_str()) == 0);
+}
+
 TEST_CASE("clean: creating and cleaning at once never costs a live object") {
   const ShmNames names;
   const ::pid_t cleaner = start_child([] {

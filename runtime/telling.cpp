@@ -1,0 +1,71 @@
+#include "runtime/telling.hpp"
+
+#include <algorithm>
+
+#include "bootstrap/launch.hpp"
+
+namespace shmoe::runtime {
+namespace {
+
+/// How near an error is to what went wrong first.
+std::uint64_t verdict_on(const Error& error) {
+  switch (error.code) {
+    case Errc::aborted: return 1;
+    case Errc::deadline: return error.where ? 4 : 2;  // where: somebody overran this wait, the others only waited
+    case Errc::peer_lost: return 3;
+    default: return 5;
+  }
+}
+
+void wait_until(const std::function<bool()>& condition) { shmem::wait_until(condition, kTellingLimit); }
+
+Rank rank_of_this_process() {
+  const auto launch = bootstrap::detect_launch(bootstrap::process_environment());
+  return launch ? launch->rank : Rank{0};
+}
+
+void tell_on(Rank teller, const Tell& tell) {
+  if (rank_of_this_process() != teller) shmem::wait_until([] { return false; }, kAloneLimit);
+  tell();
+}
+
+/// The others wait in vain for a rank that has such an error, and do not know it.
+bool found_alone(const Error& error) {
+  switch (error.code) {
+    case Errc::peer_lost:
+    case Errc::aborted:
+    case Errc::deadline:
+    case Errc::mismatch: return false;
+    default: return !error.where || *error.where == rank_of_this_process();
+  }
+}
+
+}  // namespace
+
+void tell_once(const Witnesses& witnesses, const Error& error, const Tell& tell) {
+  const Rank self = witnesses.self;
+  const auto& words = witnesses.words;
+  const auto& gone = witnesses.gone;
+  words[self.index()]->leave(verdict_on(error));
+  std::size_t heard = 0;
+  wait_until([&] {
+    while (heard < words.size() && (words[heard]->verdict() != 0 || gone(Rank{heard}))) ++heard;
+    return heard == words.size();
+  });
+  const auto nearest = std::ranges::max_element(words, {}, [](const auto* rank) { return rank->verdict(); });
+  const Rank speaker{nearest - words.begin()};
+  shmem::LastWords& job = *words.front();
+  if (speaker != self) wait_until([&] { return job.teller() || gone(speaker); });
+  if (job.claim(self)) return tell();
+  wait_until([&] { return gone(*job.teller()).has_value(); });
+}
+
+void tell_alike(const Tell& tell) { tell_on(Rank{0}, tell); }
+
+void tell_failed_start(const Error& error, const Tell& tell) {
+  if (found_alone(error)) return tell();
+  const bool first_is_lost = error.code == Errc::peer_lost || error.code == Errc::deadline;
+  tell_on(Rank{first_is_lost && error.where == Rank{0} ? 1 : 0}, tell);
+}
+
+}  // namespace shmoe::runtime

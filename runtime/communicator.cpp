@@ -1,6 +1,6 @@
 #include "runtime/communicator.hpp"
 
-#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "runtime/zero_buffer_sync.hpp"
@@ -57,7 +57,12 @@ Result<Offset> Communicator::allocate(Bytes size) {
   return at;
 }
 
-Result<void> Communicator::free(Offset at) { return heap_.free(at); }
+Result<void> Communicator::free(Offset at) {
+  const Bytes size = heap_.size_of(at);
+  Result<void> freed = heap_.free(at);
+  if (freed && peers_.release) peers_.release(at, size);
+  return freed;
+}
 
 std::span<std::byte> Communicator::local_bytes(Offset at, Bytes size) const {
   const std::uint64_t block = map().size.value();
@@ -122,9 +127,11 @@ void Communicator::run_block(Launch& launch, std::int32_t block, std::int32_t ph
 
 void Communicator::keep_in_step(std::int32_t blocks) {
   if (profile_.idle_cores_catch_up) {
-    const auto first = local<std::uint64_t>(map().magic_of(Core{0}), 2);
+    std::array<std::byte, 16> rounds;
+    shmem::Fabric& fabric = *fabrics_[0];
     for (Core core{cores_in_step_}; core.value() < blocks; ++core) {
-      std::ranges::copy(first, local<std::uint64_t>(map().magic_of(core), 2).begin());
+      fabric.get(rank(), map().magic_of(Core{0}), rounds, SourceSite::here());
+      fabric.put(rank(), map().magic_of(core), rounds, SourceSite::here());
     }
   }
   cores_in_step_ = blocks;

@@ -212,13 +212,14 @@ shmem::Token ZeroBufferSync::wait_flag_with_magic(Rank src, std::uint32_t event,
 
 bool ZeroBufferSync::check_flag(Rank src, std::uint32_t event, std::uint32_t phase, SourceSite site) {
   const Slot slot = context_->slots().flag().at(round_.value() & 1, src, event);
-  return context_
-      ->test({.where = context_->rank(),
-              .slots = {&slot, 1},
-              .compare = context_->profile().compare,
-              .value = flag_word(round_, phase)},
-             site)
-      .has_value();
+  std::optional<shmem::Token> seen = context_->test({.where = context_->rank(),
+                                                     .slots = {&slot, 1},
+                                                     .compare = context_->profile().compare,
+                                                     .value = flag_word(round_, phase)},
+                                                    site);
+  if (!seen) return false;
+  std::move(*seen).ordering_only();
+  return true;
 }
 
 Witness ZeroBufferSync::wait_flag_batch(Rank first, Rank last, std::uint32_t event, std::uint32_t phase,

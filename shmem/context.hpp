@@ -217,9 +217,11 @@ class Context {
   Token wait(Slot slot, Compare compare, std::uint64_t value, SourceSite site = SourceSite::here()) {
     return wait(WaitSpec{.where = place_.rank, .slots = {&slot, 1}, .compare = compare, .value = value}, site);
   }
-  /// Order:   a satisfied test orders like a wait.
-  [[nodiscard]] std::optional<Arrival> test(const WaitSpec& spec, SourceSite site = SourceSite::here()) {
-    return fabric_->test(spec, site);
+  /// Order:   a satisfied test orders like a wait, and its token is consumed like that of a wait.
+  [[nodiscard]] std::optional<Token> test(const WaitSpec& spec, SourceSite site = SourceSite::here()) {
+    const std::optional<Arrival> arrival = fabric_->test(spec, site);
+    if (!arrival) return std::nullopt;
+    return std::optional<Token>(std::in_place, *arrival, site);
   }
 
   void touch(Access access, Offset at, Bytes size, SourceSite site = SourceSite::here()) {

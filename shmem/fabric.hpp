@@ -50,12 +50,12 @@ struct ActorEvent {
   Round round;          // enter: its round
 };
 
-/// Everything a protocol may do to the world outside its core. One object a core, never called concurrently.
+/// Everything a protocol may do to the world outside its core. Stable: operators, decorators and bodies may rely on it. One object a core, never called concurrently.
 ///
 /// Units:   ranks are ranks of the communicator, offsets count from its block
 /// Order:   put and signal to one rank are unordered until fence; to different ranks until quiet. put_signal orders its
 ///          own payload only. wait returns after the stores that preceded the observed signal are readable.
-/// Errors:  only wait fails: peer_lost, aborted, deadline; deadlock is kept for a proof, which no body gives yet. A rank,
+/// Errors:  only wait fails: peer_lost, aborted, deadline; deadlock is proven, today by the checker only. A rank,
 ///          slot or range that does not exist, or a signal by an undeclared writer, breaks the contract.
 class Fabric {
  public:

@@ -53,6 +53,11 @@ Result<Offset> Heap::allocate(Bytes size, Bytes alignment) {
   return offset;
 }
 
+Bytes Heap::size_of(Offset offset) const {
+  const auto found = live_.find(offset.value());
+  return found == live_.end() ? Bytes{0} : Bytes{nodes_[found->second].size};
+}
+
 Result<void> Heap::free(Offset offset) {
   const auto found = live_.find(offset.value());
   if (found == live_.end()) {

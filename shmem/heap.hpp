@@ -45,6 +45,9 @@ class Heap {
   /// Errors:  invalid_argument where no live block starts at this offset; the heap is unchanged
   Result<void> free(Offset offset);
 
+  /// Whole granules of the live block that starts here, or none.
+  [[nodiscard]] Bytes size_of(Offset offset) const;
+
   [[nodiscard]] Bytes capacity() const { return capacity_; }
   /// Whole granules of the live blocks, so at least what was asked for.
   [[nodiscard]] Bytes used() const { return used_; }

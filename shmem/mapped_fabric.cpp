@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "shmem/contracts.hpp"
 #include "shmem/copy.hpp"
 #include "shmem/fence.hpp"
 
@@ -20,17 +21,8 @@ MappedFabric::~MappedFabric() {
   record_->life.store(static_cast<std::uint8_t>(Life::ended), std::memory_order_relaxed);
 }
 
-void MappedFabric::check_rank(Rank rank, SourceSite site) const {
-  SHMOE_EXPECTS(rank.value() >= 0 && rank.value() < peers_->size(), "rank {} of {}, used at {}:{}", rank,
-                peers_->size(), site.file, site.line);
-}
-
 std::byte* MappedFabric::place(Rank rank, Offset at, Bytes size, SourceSite site) const {
-  check_rank(rank, site);
-  const std::uint64_t block = peers_->map->size.value();
-  SHMOE_EXPECTS(size.value() <= block && at.value() <= block - size.value(),
-                "bytes [{:#x}, +{}) of rank {} at {}:{} lie outside its block of {} bytes", at.value(), size, rank,
-                site.file, site.line, block);
+  expect_place(*peers_, rank, at, size, site);
   return peers_->mem[rank.index()] + at.value();
 }
 
@@ -61,19 +53,10 @@ std::span<std::byte> MappedFabric::open_write(Rank dst, Offset at, Bytes size, S
 void MappedFabric::close_write(Rank /*dst*/, Offset /*at*/, Bytes /*size*/, SourceSite /*site*/) {}
 
 void MappedFabric::signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value, SourceSite site) {
+  expect_signal(*peers_, dst, slot, op, site);
   const SlotPlan& plan = *peers_->slots;
-  std::byte* slot_there = place(dst, plan.offset_of(slot), Bytes{kSlotStride}, site);
-  if (peers_->strict) {
-    SHMOE_EXPECTS(plan.may_write(slot, dst, peers_->rank),
-                  "rank {} signals {} of rank {} at {}:{} and is no declared "
-                  "writer of it",
-                  peers_->rank, plan.describe(slot), dst, site.file, site.line);
-    SHMOE_EXPECTS(plan.family_of(slot).op == op, "{} of rank {} is declared for {} and is signalled with {} at {}:{}",
-                  plan.describe(slot), dst, op == SignalOp::set ? "add" : "set", op == SignalOp::set ? "set" : "add",
-                  site.file, site.line);
-  }
   store_fence();
-  store_and_ring(slot_there, op, value, sharing_);
+  store_and_ring(peers_->mem[dst.index()] + plan.offset_of(slot).value(), op, value, sharing_);
 
   LedgerEntry& entry = peers_->control_map.ledger(peers_->control, plan.ledger_index(dst, slot, activity_.core));
   entry.count.fetch_add(1, std::memory_order_relaxed);
@@ -90,32 +73,19 @@ void MappedFabric::put_signal(Rank dst, Offset to, std::span<const std::byte> fr
 }
 
 void MappedFabric::fence(Rank dst, SourceSite site) {
-  check_rank(dst, site);
+  expect_rank(*peers_, dst, site);
   store_fence();
 }
 
 void MappedFabric::quiet(SourceSite /*site*/) { store_fence(); }
 
-void MappedFabric::check_wait(const WaitSpec& spec, SourceSite site) const {
-  SHMOE_EXPECTS(!spec.slots.empty(), "a wait at {}:{} names no slot", site.file, site.line);
-  check_rank(spec.where, site);
-  // Now, because a wait that has begun must not leave its record behind by an exception.
-  for (const Slot slot : spec.slots) {
-    SHMOE_EXPECTS(slot.value() < peers_->slots->size(), "a wait at {}:{} names slot {} of {}", site.file, site.line,
-                  slot, peers_->slots->size());
-  }
-  SHMOE_EXPECTS(spec.observed.empty() || spec.observed.size() == spec.slots.size(),
-                "a wait at {}:{} on {} slots has room for {} words", site.file, site.line, spec.slots.size(),
-                spec.observed.size());
-}
-
 Result<Arrival> MappedFabric::wait(const WaitSpec& spec, SourceSite site) {
-  check_wait(spec, site);
+  expect_wait(*peers_, spec, site);
   return waiter_.wait(spec, activity_, site);
 }
 
 std::optional<Arrival> MappedFabric::test(const WaitSpec& spec, SourceSite site) {
-  check_wait(spec, site);
+  expect_wait(*peers_, spec, site);
   return waiter_.test(spec);
 }
 

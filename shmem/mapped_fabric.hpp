@@ -33,8 +33,6 @@ class MappedFabric : public Fabric {
 
  private:
   [[nodiscard]] std::byte* place(Rank rank, Offset at, Bytes size, SourceSite site) const;
-  void check_rank(Rank rank, SourceSite site) const;
-  void check_wait(const WaitSpec& spec, SourceSite site) const;
 
   const Peers* peers_;
   WaitRecord* record_;

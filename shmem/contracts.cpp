@@ -1,0 +1,42 @@
+#include "shmem/contracts.hpp"
+
+namespace shmoe::shmem {
+
+void expect_rank(const Peers& peers, Rank rank, SourceSite site) {
+  SHMOE_EXPECTS(rank.value() >= 0 && rank.value() < peers.size(), "rank {} of {}, used at {}:{}", rank, peers.size(),
+                site.file, site.line);
+}
+
+void expect_place(const Peers& peers, Rank rank, Offset at, Bytes size, SourceSite site) {
+  expect_rank(peers, rank, site);
+  const std::uint64_t block = peers.map->size.value();
+  SHMOE_EXPECTS(size.value() <= block && at.value() <= block - size.value(),
+                "bytes [{:#x}, +{}) of rank {} at {}:{} lie outside its block of {} bytes", at.value(), size, rank,
+                site.file, site.line, block);
+}
+
+void expect_signal(const Peers& peers, Rank dst, Slot slot, SignalOp op, SourceSite site) {
+  const SlotPlan& plan = *peers.slots;
+  expect_place(peers, dst, plan.offset_of(slot), Bytes{kSlotStride}, site);
+  if (!peers.strict) return;
+  SHMOE_EXPECTS(plan.may_write(slot, dst, peers.rank),
+                "rank {} signals {} of rank {} at {}:{} and is no declared writer of it", peers.rank,
+                plan.describe(slot), dst, site.file, site.line);
+  SHMOE_EXPECTS(plan.family_of(slot).op == op, "{} of rank {} is declared for {} and is signalled with {} at {}:{}",
+                plan.describe(slot), dst, op == SignalOp::set ? "add" : "set", op == SignalOp::set ? "set" : "add",
+                site.file, site.line);
+}
+
+void expect_wait(const Peers& peers, const WaitSpec& spec, SourceSite site) {
+  SHMOE_EXPECTS(!spec.slots.empty(), "a wait at {}:{} names no slot", site.file, site.line);
+  expect_rank(peers, spec.where, site);
+  for (const Slot slot : spec.slots) {
+    SHMOE_EXPECTS(slot.value() < peers.slots->size(), "a wait at {}:{} names slot {} of {}", site.file, site.line, slot,
+                  peers.slots->size());
+  }
+  SHMOE_EXPECTS(spec.observed.empty() || spec.observed.size() == spec.slots.size(),
+                "a wait at {}:{} on {} slots has room for {} words", site.file, site.line, spec.slots.size(),
+                spec.observed.size());
+}
+
+}  // namespace shmoe::shmem

@@ -1,0 +1,85 @@
+#pragma once
+// What was found out about a run that went wrong, in the same words for the checker and for live jobs.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shmem/fabric.hpp"
+#include "shmem/result.hpp"
+
+namespace shmoe::runtime {
+
+enum class VerdictKind : std::uint8_t {
+  clean,
+  // Nobody can go on. Proven.
+  deadlock_cycle,  // every stuck wait is for a core that is stuck itself
+  orphan_wait,     // all who may write the slot have ended
+  sync_mismatch,   // cores of one rank do not meet in the same SyncAll
+  overrun,         // the word went past the value that an equality wait looks for
+  misdirected,     // the awaited word lies in a slot that nobody waits for
+  // Memory. Real in this execution, whatever value was read.
+  unordered_read,         // nothing orders the write before the read
+  stale_value,            // the same, and the write had not landed
+  overwrite_before_read,  // nothing orders the read before the write
+  unordered_write,        // two writes of one place, in no order
+  bad_address,            // symmetric heap that is not allocated
+  // Of the program.
+  failed,           // a rank returned an error
+  broken_contract,  // a call that is not allowed
+  nondeterminism,   // the same choices gave another run
+  no_verdict,       // the step limit was reached
+};
+
+std::string_view name_of(VerdictKind kind);
+
+/// One wait that cannot end.
+struct StuckWait {
+  Rank rank;
+  Core core;
+  std::string op;
+  Round round;
+  std::string what;  // "barrier[1] from rank 0 of rank 1 to be == 0x100000002, sees 0x100000001"
+  SourceSite site;
+  std::vector<Rank> writers;  // who may write the slot, by declaration
+  Rank where = {};            // whose slot
+  Slot slot = {};
+};
+
+/// A slot of a rank.
+struct SlotAt {
+  Rank where;
+  Slot slot;
+};
+
+/// Two accesses of one place that nothing orders, in the order in which they happened.
+struct Conflict {
+  struct Side {
+    Rank rank;
+    Core core;
+    bool writes;
+    SourceSite site;
+  };
+  Rank owner;
+  Offset at;
+  Bytes size;
+  Side first;
+  Side second;
+};
+
+struct Verdict {
+  VerdictKind kind = VerdictKind::clean;
+  std::string text;                       // one sentence: what happened, and what would have prevented it
+  std::vector<StuckWait> stuck;           // the cause first
+  std::optional<SlotAt> astray = {};      // of misdirected: where the word lies
+  std::optional<Conflict> conflict = {};  // of the verdicts on memory
+
+  [[nodiscard]] bool clean() const { return kind == VerdictKind::clean; }
+};
+
+/// The sentence and the stuck waits, one a line.
+std::string to_string(const Verdict& verdict);
+
+}  // namespace shmoe::runtime

@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 
+#include "apps/check/command.hpp"
 #include "apps/shmoe/command.hpp"
 #include "apps/standard_streams.hpp"
 #include "runtime/config.hpp"
@@ -22,6 +23,7 @@ constexpr const char* kDescription =
     "  shmoe moe --ranks 8            dispatch, experts, combine; timed and checked to the bit\n"
     "  shmoe run -n 4 -- ./program    start the ranks of any program\n"
     "  shmoe info --layout            where everything lies in a rank's memory\n"
+    "  shmoe check run all            search schedules for deadlocks and races\n"
     "  shmoe moe --help               more about one command";
 
 /// What stands behind the first "--" of `shmoe run`; the program's options are none of ours.
@@ -75,18 +77,22 @@ std::string fault_of(const CLI::App& app, const Invocation& invocation, const CL
   if (chosen.empty() && invocation.words.size() > 1 && !invocation.words[1].starts_with("-")) {
     return fmt::format("shmoe: there is no command '{}'; see shmoe --help", invocation.words[1]);
   }
-  const std::string command = chosen.empty() ? "shmoe" : "shmoe " + chosen.front()->get_name();
-  std::string fault = one_line(error.what());
+  std::string command = "shmoe";
+  const CLI::App* last = &app;
+  while (!last->get_subcommands().empty()) {
+    last = last->get_subcommands().front();
+    command += ' ' + last->get_name();
+  }
+  std::string fault = one_line(usage_fault(*last, error));
   if (const auto at = fault.find(": At Most 1 required"); at != std::string::npos)
     fault.replace(at, fault.npos, " given twice");
   const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-  return fmt::format("{}: {}{}; see {} --help", command, fault,
-                     unknown ? suggestion(chosen.empty() ? app : *chosen.front(), fault) : "", command);
+  return fmt::format("{}: {}{}; see {} --help", command, fault, unknown ? suggestion(*last, fault) : "", command);
 }
 
 int refuse(const CLI::App& app, const Invocation& invocation, const CLI::ParseError& error) {
   runtime::tell_alike([&] { say("{}", fault_of(app, invocation, error)); });
-  return 1;
+  return app.got_subcommand("check") ? kExitUsage : 1;
 }
 
 /// Asked for nothing or for help only.
@@ -123,6 +129,7 @@ int run_command_line(int argc, char** argv) {
   add_run(app, invocation);
   add_info(app, invocation);
   add_clean(app, invocation);
+  add_check(app, invocation);
   app.footer("\nSettings from the environment:\n" + runtime::settings_text());
   const int code = parse_and_run(app, invocation);
   if (standard_output_is_written()) return code;

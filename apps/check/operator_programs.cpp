@@ -1,0 +1,96 @@
+#include <memory>
+
+#include "apps/check/ep_steps.hpp"
+#include "apps/check/operators.hpp"
+#include "ops/skeleton.hpp"
+
+namespace shmoe::apps {
+namespace {
+
+using runtime::Communicator;
+using runtime::check::Body;
+using runtime::check::Program;
+using runtime::check::Setting;
+
+using Step = Result<void> (EpSteps::*)(std::size_t round);
+
+/// The first `once` steps only in the first round, the others in every one.
+Body ep_body(EpProblem made, std::vector<Step> once, std::vector<Step> always) {
+  const auto problem = std::make_shared<const EpProblem>(std::move(made));
+  return [problem, once = std::move(once), always = std::move(always)](Communicator& comm) -> Result<void> {
+    EpSteps steps(comm, *problem);
+    const auto run = [&](const std::vector<Step>& list, std::size_t round) -> Result<void> {
+      for (const Step step : list) {
+        if (Result<void> done = (steps.*step)(round); !done) return done;
+      }
+      return {};
+    };
+    if (Result<void> done = steps.allocate(); !done) return done;
+    if (Result<void> done = run(once, 0); !done) return done;
+    for (std::size_t round = 0; round < problem->rounds.size(); ++round) {
+      if (Result<void> done = run(always, round); !done) return done;
+    }
+    return steps.release();
+  };
+}
+
+Program ep_program(std::string name, std::string what, Load load, std::vector<Step> always) {
+  return {.name = std::move(name),
+          .what = std::move(what),
+          .make = [load, always = std::move(always)](const Setting& setting) {
+            return ep_body(make_ep_problem(setting, load, Tables::new_every_round), {}, always);
+          }};
+}
+
+Body rotate(const Setting& setting) {
+  return [rounds = setting.rounds](Communicator& comm) -> Result<void> {
+    Result<Offset> inbox = comm.allocate(Bytes{64});
+    if (!inbox) return std::move(inbox).error();
+    const std::int32_t left = (comm.rank().value() + comm.ranks() - 1) % comm.ranks();
+    for (std::int32_t round = 1; round <= rounds; ++round) {
+      const std::int32_t row[] = {round, comm.rank().value(), round + comm.rank().value()};
+      const std::int32_t expected[] = {round, left, round + left};
+      Result<void> sent = ops::rotate(comm, {.row = std::as_bytes(std::span{row}), .inbox = *inbox});
+      if (!sent) return sent;
+      std::int32_t seen[3] = {};
+      Result<void> read = comm.launch("look", [&](runtime::CoreContext& context) {
+        if (context.core() == Core{0}) context.get(context.rank(), *inbox, seen, shmem::Witness::own());
+      });
+      if (!read) return read;
+      if (!std::equal(std::begin(seen), std::end(seen), std::begin(expected))) {
+        return Error{.code = Errc::mismatch, .context = fmt::format("wrong row on rank {}", comm.rank())};
+      }
+    }
+    return {};
+  };
+}
+
+}  // namespace
+
+std::vector<Program> operator_programs() {
+  const Step layout = &EpSteps::layout;
+  const Step notify = &EpSteps::notify;
+  const Step make_room = &EpSteps::make_room;
+  const Step dispatch = &EpSteps::dispatch;
+  const Step experts = &EpSteps::experts;
+  const Step combine = &EpSteps::combine;
+  const std::vector<Step> whole = {layout, notify, dispatch, experts, combine};
+  return {
+      ep_program("layout", "counts and places of a rank's own tokens", Load::uneven, {layout}),
+      ep_program("notify", "layout, then every rank learns everybody's counts", Load::uneven, {layout, notify}),
+      ep_program("dispatch", "layout, notify, and the rows to their experts", Load::even,
+                 {layout, notify, dispatch, experts}),
+      {.name = "dispatch_again",
+       .what = "one set of tables, new payload in every round",
+       .make =
+           [=](const Setting& setting) {
+             return ep_body(make_ep_problem(setting, Load::even, Tables::of_the_first_round),
+                            {layout, notify, make_room}, {dispatch, experts});
+           }},
+      ep_program("pipeline", "layout, notify, dispatch, experts, combine", Load::even, whole),
+      ep_program("pipeline_uneven", "the same, with no, few or many tokens and rows", Load::uneven, whole),
+      {.name = "rotate", .what = "every rank hands a row to its right neighbour", .make = rotate},
+  };
+}
+
+}  // namespace shmoe::apps

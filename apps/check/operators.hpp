@@ -1,0 +1,19 @@
+#pragma once
+// The operators and barriers of the project as programs for the checker.
+
+#include <vector>
+
+#include "runtime/check/program.hpp"
+
+namespace shmoe::apps {
+
+std::vector<runtime::check::Program> operator_programs();
+/// Barriers and SyncAll, ours and the published ones.
+std::vector<runtime::check::Program> sync_programs();
+std::vector<runtime::check::Program> flag_programs();
+std::vector<runtime::check::Program> handshake_programs();
+
+/// Faults of beginners, one each.
+std::vector<runtime::check::Program> fault_programs();
+
+}  // namespace shmoe::apps

@@ -4,4 +4,4 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 python3 -B scripts/mutate.py build
 python3 -B scripts/mutate.py faults
-python3 -B scripts/mutate.py run --runs 300 --thorough 2000 | sed -n '/SURVIVED/,+3p;/LISTED AS/p;/no such mutant/p;/^mutate: /p'
+python3 -B scripts/mutate.py run --runs 300 --thorough 300 | sed -n '/SURVIVED/,+3p;/LISTED AS/p;/no such mutant/p;/^mutate: /p'

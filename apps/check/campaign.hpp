@@ -30,9 +30,7 @@ struct Row {
   std::string story;   // of a failure that was not expected
 };
 
-/// A stale value is an unordered read whose write had not landed.
-bool is_as_expected(runtime::VerdictKind found, runtime::VerdictKind expected);
-inline bool is_good(const Row& row) { return is_as_expected(row.verdict.kind, row.program->expected); }
+inline bool is_good(const Row& row) { return same_fault(row.verdict.kind, row.program->expected); }
 
 /// Errors:  as runtime::check::make_strategy
 Result<void> check_strategy(const std::string& name);

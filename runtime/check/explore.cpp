@@ -14,9 +14,6 @@ constexpr std::string_view kPortfolioParts[] = {"random", "pct1", "pct2", "pct3"
 constexpr std::uint64_t kProgressEvery = 256;
 constexpr int kMostShrinkRuns = 5000;
 
-/// The verdicts that are the same for a shrinker: a stale value is an unordered read whose write had not landed.
-VerdictKind family(VerdictKind kind) { return kind == VerdictKind::stale_value ? VerdictKind::unordered_read : kind; }
-
 /// Never nothing, which would be no limit.
 std::chrono::milliseconds share_of(std::chrono::milliseconds time) {
   const auto part = time / static_cast<int>(std::size(kPortfolioParts));
@@ -116,13 +113,12 @@ Run Explorer::replay(const Deviations& deviations, bool with_story) {
 }
 
 Run Explorer::shrink(const Run& failure) {
-  const VerdictKind wanted = family(failure.verdict.kind);
   Run best = failure;
   int left = kMostShrinkRuns;
   const auto better = [&](const Deviations& candidate) {
     if (left-- <= 0) return false;
     Run run = replay(candidate);
-    if (family(run.verdict.kind) != wanted) return false;
+    if (!same_fault(run.verdict.kind, failure.verdict.kind)) return false;
     if (run.deviations.size() > best.deviations.size()) return false;
     best = std::move(run);
     return true;
@@ -151,7 +147,6 @@ Run Explorer::shrink(const Run& failure) {
           smaller = true;
           break;
         }
-        if (i >= best.deviations.size()) break;
       }
     }
   }

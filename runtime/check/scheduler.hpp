@@ -126,7 +126,7 @@ class Scheduler {
   Strategy* strategy_ = nullptr;
   std::vector<ActorId> options_;
   std::vector<ActorId> units_;
-  std::vector<std::vector<ActorId>> owners_;         // [rank][slot]: who has touched it; kNobody, or kShared
+  std::vector<std::vector<ActorId>> owners_;         // [rank][slot]: who has touched it; nobody, or several
   std::vector<std::vector<std::uint64_t>> awaited_;  // [rank][slot]: the last run in which somebody looked
   std::uint64_t run_ = 1;
   std::uint32_t current_ = 0;

@@ -3,15 +3,6 @@
 namespace shmoe::runtime::check {
 namespace {
 
-const char* sign(Compare compare) {
-  switch (compare) {
-    case Compare::equal: return "==";
-    case Compare::at_least: return ">=";
-    case Compare::not_equal: return "!=";
-  }
-  return "?";
-}
-
 std::string what(const Step& step, const shmem::SlotPlan& slots, bool own) {
   const auto bytes = [&] { return fmt::format("[{:#x}, +{}) of rank {}", step.at.value(), step.size, step.rank); };
   const auto slot = [&] { return fmt::format("{} of rank {}", slots.describe(step.slot), step.rank); };
@@ -24,7 +15,7 @@ std::string what(const Step& step, const shmem::SlotPlan& slots, bool own) {
     case Step::Kind::signal_landed: return fmt::format("  its signal has landed: {} is {:#x}", slot(), step.value);
     case Step::Kind::fence: return fmt::format("fence({})", step.rank);
     case Step::Kind::quiet: return "quiet";
-    case Step::Kind::wait: return fmt::format("waits for {} {} {:#x}", slot(), sign(step.compare), step.value);
+    case Step::Kind::wait: return fmt::format("waits for {} {} {:#x}", slot(), sign_of(step.compare), step.value);
     case Step::Kind::seen: return fmt::format("sees {} is {:#x}", slot(), step.value);
   }
   return "";

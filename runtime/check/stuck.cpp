@@ -166,7 +166,7 @@ class Judge {
 
   [[nodiscard]] StuckWait describe(const Waiting& w) const {
     const CoreState& state = scheduler_.core(w.core);
-    const char* sign = w.spec->compare == Compare::equal ? "==" : w.spec->compare == Compare::at_least ? ">=" : "!=";
+    const char* sign = sign_of(w.spec->compare);
     std::string what = fmt::format("{} to be {} {:#x}, sees {:#x}", slot_name(w), sign, w.spec->value, w.seen);
     if (w.spec->match == shmem::Match::any) {
       what = fmt::format("any of {} slots from {} on to be {} {:#x}", w.spec->slots.size(), slot_name(w), sign,

@@ -163,7 +163,6 @@ struct World::State {
     peers.slots = {std::shared_ptr<void>(), slots.get()};
     peers.commit = [this, rank](Offset at, Bytes size) { return commit(rank, at, size); };
     peers.release = [this, rank](Offset at, Bytes size) { release(rank, at, size); };
-    peers.strict = true;
     peers.flag_word = shape.profile.flag_word;
     peers.views = shape.views;
     return peers;

@@ -38,6 +38,7 @@ Communicator::Communicator(Parts parts)
   };
   for (std::int32_t core = 0; core < grid_->cores(); ++core) {
     fabrics_.push_back(parts.make_fabric(peers_, Core{core}));
+    workspaces_.emplace_back();
   }
 }
 
@@ -107,7 +108,8 @@ void Communicator::run_block(Launch& launch, std::int32_t block, std::int32_t ph
                              std::optional<Error>& failure) {
   shmem::Fabric& fabric = *fabrics_[static_cast<std::size_t>(physical_core)];
   CoreContext context(fabric, slots(), map(), profile_,
-                      {.rank = rank(), .ranks = ranks(), .core = Core{block}, .cores = launch.blocks}, launch);
+                      {.rank = rank(), .ranks = ranks(), .core = Core{block}, .cores = launch.blocks}, launch,
+                      workspaces_[static_cast<std::size_t>(physical_core)]);
   fabric.actor({.kind = shmem::ActorEvent::Kind::enter, .op = launch.op, .round = Round{}}, SourceSite::here());
   try {
     kernel(context);

@@ -2,8 +2,10 @@
 // A group of ranks with a block of memory, slots and rounds of its own. Several live side by side; one rank may be in
 // many. Operators run on a communicator, one after the other.
 
+#include <deque>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -106,11 +108,12 @@ class Communicator {
   Profile profile_;
   Grid* grid_;
   shmem::Heap heap_;
-  std::vector<std::unique_ptr<shmem::Fabric>> fabrics_;  // one a physical core
-  std::int32_t cores_in_step_ = shmem::kMaxCores;        // of the last launch
-  mutable std::mutex abort_mutex_;                       // never held across a call of a fabric
-  mutable std::optional<Error> first_abort_;             // the first one seen here stays, whoever gives up later
-  bool gave_up_ = false;                                 // this rank wrote its reason
+  std::vector<std::unique_ptr<shmem::Fabric>> fabrics_;            // one a physical core
+  std::deque<std::pmr::unsynchronized_pool_resource> workspaces_;  // one a physical core
+  std::int32_t cores_in_step_ = shmem::kMaxCores;                  // of the last launch
+  mutable std::mutex abort_mutex_;                                 // never held across a call of a fabric
+  mutable std::optional<Error> first_abort_;  // the first one seen here stays, whoever gives up later
+  bool gave_up_ = false;                      // this rank wrote its reason
 };
 
 }  // namespace shmoe::runtime

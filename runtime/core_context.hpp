@@ -1,6 +1,7 @@
 #pragma once
 // What a kernel body receives: its Context, the SyncAll of its launch, and the block it works on.
 
+#include <memory_resource>
 #include <optional>
 #include <vector>
 
@@ -24,12 +25,15 @@ struct Launch {
 class CoreContext : public shmem::Context {
  public:
   CoreContext(shmem::Fabric& fabric, const shmem::SlotPlan& slots, const shmem::BlockMap& map, const Profile& profile,
-              const Place& place, Launch& launch)
-      : Context(fabric, slots, place), map_(&map), profile_(&profile), launch_(&launch) {}
+              const Place& place, Launch& launch, std::pmr::memory_resource& workspace)
+      : Context(fabric, slots, place), map_(&map), profile_(&profile), launch_(&launch), workspace_(&workspace) {}
 
   [[nodiscard]] const shmem::BlockMap& map() const { return *map_; }
   [[nodiscard]] const Profile& profile() const { return *profile_; }
   [[nodiscard]] Launch& launch() const { return *launch_; }
+  /// Memory for what a kernel needs for itself. This core alone uses it; it is kept between launches, so a call that needs
+  /// no more than an earlier one allocates nothing.
+  [[nodiscard]] std::pmr::memory_resource* workspace() const { return workspace_; }
 
   /// Barrier over the cores of this rank. Every core of the launch calls it equally often.
   /// Order:   everything any core of this rank sent is complete, and readable by every core, on return.
@@ -41,6 +45,7 @@ class CoreContext : public shmem::Context {
   const shmem::BlockMap* map_;
   const Profile* profile_;
   Launch* launch_;
+  std::pmr::memory_resource* workspace_;
   std::uint64_t generation_ = 0;
 };
 

@@ -27,7 +27,7 @@ struct Handshake {
 /// Order:   as the kernel.
 /// Errors:  as the kernel.
 inline Result<void> launch_collective(runtime::Communicator& comm, std::string_view op, const Handshake& handshake,
-                                      const runtime::Kernel& kernel) {
+                                      runtime::Kernel kernel) {
   if (handshake.fault && !comm.profile().handshake) return *handshake.fault;
   return comm.launch(op, kernel);
 }

@@ -15,7 +15,7 @@ namespace shmoe::runtime {
 /// What a rank is about to call, as far as all ranks must agree on it.
 class CallCard {
  public:
-  static constexpr std::size_t kFields = 9;
+  static constexpr std::size_t kFields = 12;
 
   explicit CallCard(std::string_view op);
   /// At most kFields of them; names of at most 15 characters.

@@ -1,6 +1,8 @@
 #include "runtime/zero_buffer_sync.hpp"
 
 #include <cstddef>
+#include <memory_resource>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -53,18 +55,21 @@ ZeroBufferSync::BarrierWord ZeroBufferSync::next_barrier() {
   return barrier;
 }
 
-Witness ZeroBufferSync::barrier_all(SourceSite site) { return barrier(nullptr, site); }
+Witness ZeroBufferSync::barrier_all(std::span<std::int64_t> wait_cost, SourceSite site) {
+  return barrier(nullptr, wait_cost, site);
+}
 
-Witness ZeroBufferSync::enter(const CallCard& card, const std::optional<Error>& fault, SourceSite site) {
+Witness ZeroBufferSync::enter(const CallCard& card, const std::optional<Error>& fault,
+                              std::span<std::int64_t> wait_cost, SourceSite site) {
   if (!context_->profile().handshake) {
     // The published kernels check on the host: a rank whose check fails does not launch, and its peers wait.
     if (fault) throw Interrupted(*fault);
-    return barrier(nullptr, site);
+    return barrier(nullptr, wait_cost, site);
   }
   SHMOE_EXPECTS(!fault || fault->code != Errc::ok, "a fault without a code at {}:{}: {}", site.file, site.line,
                 fault->context);
   const Handshake handshake{.card = &card, .fault = &fault};
-  return barrier(&handshake, site);
+  return barrier(&handshake, wait_cost, site);
 }
 
 //   SyncAll                          drains what every core of this rank wrote
@@ -73,13 +78,13 @@ Witness ZeroBufferSync::enter(const CallCard& card, const std::optional<Error>& 
 //   SyncAll                          what one core has seen, all cores may rely on
 // With a handshake every core goes on to compare the cards of its slice with rank 0's; a further SyncAll, and all cores
 // of all ranks know the same verdict. A card stays as it is until its rank publishes the one after next.
-Witness ZeroBufferSync::barrier(const Handshake* handshake, SourceSite site) {
+Witness ZeroBufferSync::barrier(const Handshake* handshake, std::span<std::int64_t> wait_cost, SourceSite site) {
   const BarrierWord barrier = next_barrier();
   if (handshake != nullptr) publish(*handshake, barrier, site);
   context_->sync_all(site);
   const bool faulty = handshake != nullptr && handshake->fault->has_value();
   signal_slice(barrier, faulty ? (*handshake->fault)->code : Errc::ok, site);
-  wait_slice(barrier, handshake, site);
+  wait_slice(barrier, handshake, wait_cost, site);
   const Witness everyone = context_->sync_all(site);
   if (handshake == nullptr) return everyone;
   compare_slice(barrier, everyone, site);
@@ -112,7 +117,8 @@ void ZeroBufferSync::signal_slice(const BarrierWord& barrier, Errc error, Source
   }
 }
 
-void ZeroBufferSync::wait_slice(const BarrierWord& barrier, const Handshake* handshake, SourceSite site) {
+void ZeroBufferSync::wait_slice(const BarrierWord& barrier, const Handshake* handshake,
+                                std::span<std::int64_t> wait_cost, SourceSite site) {
   std::pmr::memory_resource* room = context_->workspace();
   std::pmr::vector<Rank> peers(room);
   std::pmr::vector<Slot> slots(room);
@@ -126,12 +132,13 @@ void ZeroBufferSync::wait_slice(const BarrierWord& barrier, const Handshake* han
   }
   if (slots.empty()) return;
   std::pmr::vector<std::uint64_t> observed(slots.size(), room);
-  const Witness arrived = consume_token(context_->wait({.where = context_->rank(),
-                                                        .slots = slots,
-                                                        .compare = context_->profile().compare,
-                                                        .value = barrier.word,
-                                                        .observed = observed},
-                                                       site));
+  const shmem::WaitSpec all{.where = context_->rank(),
+                            .slots = slots,
+                            .compare = context_->profile().compare,
+                            .value = barrier.word,
+                            .observed = observed};
+  const Witness arrived =
+      wait_cost.empty() ? consume_token(context_->wait(all, site)) : wait_measured(peers, all, wait_cost, site);
   if (handshake == nullptr) return;
   for (std::size_t i = 0; i < peers.size(); ++i) {
     const Errc raised = shmem::error_in(observed[i]);
@@ -139,6 +146,29 @@ void ZeroBufferSync::wait_slice(const BarrierWord& barrier, const Handshake* han
     char text[shmem::kErrorTextBytes] = {};
     context_->get(peers[i], context_->map().error(barrier.card_buffer), std::span<char>{text}, arrived, site);
     note(Error{.code = raised, .context = text, .where = peers[i], .site = site});
+  }
+}
+
+Witness ZeroBufferSync::wait_measured(std::span<const Rank> peers, const shmem::WaitSpec& all,
+                                      std::span<std::int64_t> wait_cost, SourceSite site) {
+  std::pmr::vector<std::size_t> missing(peers.size(), context_->workspace());  // places in all.slots
+  std::iota(missing.begin(), missing.end(), std::size_t{0});
+  std::pmr::vector<Slot> slots(all.slots.begin(), all.slots.end(), context_->workspace());
+  const shmem::Time start = context_->fabric().now();
+  for (;;) {
+    shmem::WaitSpec any = all;
+    any.slots = slots;
+    any.match = shmem::Match::any;
+    any.observed = {};
+    shmem::Token token = context_->wait(any, site);
+    const shmem::Arrival seen = token.arrival();
+    const Witness arrived = consume_token(std::move(token));
+    const std::size_t place = missing[seen.index];
+    all.observed[place] = seen.value;
+    wait_cost[peers[place].index()] += (context_->fabric().now() - start).count();
+    missing.erase(missing.begin() + static_cast<std::ptrdiff_t>(seen.index));
+    slots.erase(slots.begin() + static_cast<std::ptrdiff_t>(seen.index));
+    if (missing.empty()) return arrived;
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "runtime/call_card.hpp"
 #include "runtime/core_context.hpp"
@@ -23,16 +24,20 @@ class ZeroBufferSync {
 
   [[nodiscard]] Round round() const { return round_; }
 
+  /// Shapes:  wait_cost [R], or none: then nothing is measured
+  /// Units:   wait_cost[r] grows by the nanoseconds this core waited for the flag of rank r, one of its share of the ranks
   /// Order:   everything every core of every rank did before is readable by every core of every rank afterwards.
   /// Errors:  Interrupted, as Context::wait.
-  shmem::Witness barrier_all(SourceSite site = SourceSite::here());
+  shmem::Witness barrier_all(std::span<std::int64_t> wait_cost = {}, SourceSite site = SourceSite::here());
 
   /// The barrier at the entry of an operator. In `safe` it compares the calls of all ranks and carries errors: when any
   /// rank's card differs from rank 0's or any rank has a fault, every core of every rank leaves with the same error: a
   /// fault before a mismatch, of the lowest rank. At most once in a kernel, as its first barrier.
+  /// Shapes:  as barrier_all.
   /// Order:   as barrier_all.
   /// Errors:  Interrupted with mismatch, with the fault of a rank, or as Context::wait.
-  shmem::Witness enter(const CallCard& card, const std::optional<Error>& fault, SourceSite site = SourceSite::here());
+  shmem::Witness enter(const CallCard& card, const std::optional<Error>& fault, std::span<std::int64_t> wait_cost = {},
+                       SourceSite site = SourceSite::here());
 
   // Event flags: slot [source][event] of the buffer of the round. The word in `safe`: round 48 bits, phase 16 bits.
   // Errors:  of each wait, Interrupted as Context::wait; in `safe` a phase over 65535 breaks the contract.
@@ -82,10 +87,14 @@ class ZeroBufferSync {
   };
 
   BarrierWord next_barrier();
-  shmem::Witness barrier(const Handshake* handshake, SourceSite site);
+  shmem::Witness barrier(const Handshake* handshake, std::span<std::int64_t> wait_cost, SourceSite site);
   void publish(const Handshake& handshake, const BarrierWord& barrier, SourceSite site);
   void signal_slice(const BarrierWord& barrier, Errc error, SourceSite site);
-  void wait_slice(const BarrierWord& barrier, const Handshake* handshake, SourceSite site);
+  void wait_slice(const BarrierWord& barrier, const Handshake* handshake, std::span<std::int64_t> wait_cost,
+                  SourceSite site);
+  /// Waits for the flags one by one, in the order in which they come.
+  shmem::Witness wait_measured(std::span<const Rank> peers, const shmem::WaitSpec& all,
+                               std::span<std::int64_t> wait_cost, SourceSite site);
   CallCard card_of(Rank rank, const BarrierWord& barrier, const shmem::Witness& published, SourceSite site);
   /// Of the ranks whose cards differ from rank 0's, the lowest of this core's slice.
   void compare_slice(const BarrierWord& barrier, const shmem::Witness& published, SourceSite site);

@@ -9,7 +9,7 @@
 //             sync-all slot                64 B     the cores of this rank meet here
 //             abort slot                   32 B     who gave up; the reason (256 B) lies behind the last words
 //             last words                   32 B     who tells why the job failed
-//             call cards 0 | 1             256 B each   what this rank calls, compared in the handshake
+//             call cards 0 | 1             512 B each   what this rank calls, compared in the handshake
 //             error text 0 | 1             256 B each   what this rank raises in the handshake
 //             low-latency region           (safe only; published: over the first 100 KB and the magic slots)
 //   2 MiB     ipc window                   2 MiB of flags, then data (detour collectives)
@@ -34,7 +34,7 @@ inline constexpr std::uint64_t kSlotStride = 32;
 inline constexpr std::uint64_t kMagicStride = 512;
 /// The magic area holds 48 slots; more cores would run into the barrier buffers.
 inline constexpr std::int32_t kMaxCores = 48;
-inline constexpr std::uint64_t kCardBytes = 256;
+inline constexpr std::uint64_t kCardBytes = 512;
 inline constexpr std::uint64_t kErrorTextBytes = 256;
 
 /// What the size of a block depends on.

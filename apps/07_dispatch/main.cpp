@@ -65,30 +65,33 @@ Result<void> dispatch(World& world, const Options& options) {
 
   const Result<Offset> counts = all.allocate(shmem::bytes_of<std::int32_t>(kExperts));
   if (!counts) return counts.error();
-  const auto layout = ops::layout(all, {.routing = routing, .experts = experts, .num_tokens_per_expert = *counts});
-  if (!layout) return layout.error();
-  const auto notify = ops::notify(all, {.layout = *layout, .experts = experts});
-  if (!notify) return notify.error();
+  ops::LayoutTables layout;
+  Result<void> done =
+      ops::layout(all, {.routing = routing, .experts = experts, .num_tokens_per_expert = *counts}, layout);
+  if (!done) return done;
+  ops::NotifyTables notify;
+  done = ops::notify(all, {.layout = layout, .experts = experts}, notify);
+  if (!done) return done;
 
   // Symmetric memory: as long on every rank as on the rank that receives most.
-  const std::int64_t capacity = options.has("--break") ? notify->recv_rows : notify->total_recv_tokens;
+  const std::int64_t capacity = options.has("--break") ? notify.recv_rows : notify.total_recv_tokens;
   const Result<Offset> recv_x =
       all.allocate(shmem::bytes_of<std::uint16_t>(static_cast<std::size_t>(capacity * kHidden)));
   if (!recv_x) return recv_x.error();
-  const Result<void> sent = ops::dispatch_normal(all, {.x = std::as_bytes(std::span{x}),
-                                                       .dtype = DType::bf16,
-                                                       .hidden = kHidden,
-                                                       .topk_idx = routing.topk_idx_i32(),
-                                                       .experts = experts,
-                                                       .layout = *layout,
-                                                       .notify = *notify,
-                                                       .recv_x = *recv_x,
-                                                       .capacity = capacity});
-  if (!sent) return sent;
+  done = ops::dispatch_normal(all, {.x = std::as_bytes(std::span{x}),
+                                    .dtype = DType::bf16,
+                                    .hidden = kHidden,
+                                    .topk_idx = routing.topk_idx_i32(),
+                                    .experts = experts,
+                                    .layout = layout,
+                                    .notify = notify,
+                                    .recv_x = *recv_x,
+                                    .capacity = capacity});
+  if (!done) return done;
 
-  const auto received = all.local<const std::uint16_t>(*recv_x, static_cast<std::size_t>(notify->recv_rows * kHidden));
+  const auto received = all.local<const std::uint16_t>(*recv_x, static_cast<std::size_t>(notify.recv_rows * kHidden));
   return print_in_order(
-      all, fmt::format("rank {}\n{}{}", me, tables(all, *layout, *notify), rows(experts, *notify, me, received)));
+      all, fmt::format("rank {}\n{}{}", me, tables(all, layout, notify), rows(experts, notify, me, received)));
 }
 // [/dispatch]
 

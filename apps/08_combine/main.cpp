@@ -58,37 +58,39 @@ Result<void> pipeline(World& world, const Options& options) {
   Result<ops::EpBuffers> buffers = ops::EpBuffers::allocate(all, kExperts, DType::bf16, kHidden);
   if (!buffers) return buffers.error();
 
-  const auto layout =
-      ops::layout(all, {.routing = routing, .experts = experts, .num_tokens_per_expert = buffers->next_counts()});
-  if (!layout) return layout.error();
-  const auto notify = ops::notify(all, {.layout = *layout, .experts = experts});
-  if (!notify) return notify.error();
-  if (Result<void> room = buffers->reserve(*notify); !room) return room;
-  const Result<void> sent = ops::dispatch_normal(all, {.x = std::as_bytes(std::span{x}),
-                                                       .dtype = DType::bf16,
-                                                       .hidden = kHidden,
-                                                       .topk_idx = routing.topk_idx_i32(),
-                                                       .experts = experts,
-                                                       .layout = *layout,
-                                                       .notify = *notify,
-                                                       .recv_x = buffers->recv_x(),
-                                                       .capacity = buffers->capacity()});
-  if (!sent) return sent;
+  ops::LayoutTables layout;
+  Result<void> done = ops::layout(
+      all, {.routing = routing, .experts = experts, .num_tokens_per_expert = buffers->next_counts()}, layout);
+  if (!done) return done;
+  ops::NotifyTables notify;
+  done = ops::notify(all, {.layout = layout, .experts = experts}, notify);
+  if (!done) return done;
+  if (Result<void> room = buffers->reserve(notify); !room) return room;
+  done = ops::dispatch_normal(all, {.x = std::as_bytes(std::span{x}),
+                                    .dtype = DType::bf16,
+                                    .hidden = kHidden,
+                                    .topk_idx = routing.topk_idx_i32(),
+                                    .experts = experts,
+                                    .layout = layout,
+                                    .notify = notify,
+                                    .recv_x = buffers->recv_x(),
+                                    .capacity = buffers->capacity()});
+  if (!done) return done;
 
-  run_experts(experts, *notify, me, *buffers);
+  run_experts(experts, notify, me, *buffers);
 
   if (options.has("--break") && me == Rank{1}) return {};
-  const Result<void> combined = ops::combine_normal(all, {.expert_out = buffers->expert_out(),
-                                                          .capacity = buffers->capacity(),
-                                                          .dtype = DType::bf16,
-                                                          .hidden = kHidden,
-                                                          .topk_idx = routing.topk_idx_i32(),
-                                                          .weights = routing.weights(),
-                                                          .experts = experts,
-                                                          .layout = *layout,
-                                                          .notify = *notify,
-                                                          .x = std::as_writable_bytes(std::span{y})});
-  if (!combined) return combined;
+  done = ops::combine_normal(all, {.expert_out = buffers->expert_out(),
+                                   .capacity = buffers->capacity(),
+                                   .dtype = DType::bf16,
+                                   .hidden = kHidden,
+                                   .topk_idx = routing.topk_idx_i32(),
+                                   .weights = routing.weights(),
+                                   .experts = experts,
+                                   .layout = layout,
+                                   .notify = notify,
+                                   .x = std::as_writable_bytes(std::span{y})});
+  if (!done) return done;
   return print_in_order(all, outputs(me, routing, y));
 }
 // [/pipeline]

@@ -28,11 +28,12 @@ Result<void> EpSteps::release() {
 }
 
 Result<void> EpSteps::layout(std::size_t round) {
-  auto tables = ops::layout(*comm_, {.routing = at(round).routing[me()],
-                                     .experts = problem_->experts,
-                                     .num_tokens_per_expert = buffers_->next_counts()});
-  if (!tables) return std::move(tables).error();
-  layout_ = *std::move(tables);
+  Result<void> counted = ops::layout(*comm_,
+                                     {.routing = at(round).routing[me()],
+                                      .experts = problem_->experts,
+                                      .num_tokens_per_expert = buffers_->next_counts()},
+                                     layout_);
+  if (!counted) return counted;
   const ops::reference::Answer& answer = at(round).answer;
   if (layout_.send_token_idx != answer.send_token_idx[me()]) return differs(*comm_, "send_token_idx", round);
   if (layout_.num_tokens_per_rank != answer.num_tokens_per_rank[me()]) {
@@ -43,9 +44,8 @@ Result<void> EpSteps::layout(std::size_t round) {
 }
 
 Result<void> EpSteps::notify(std::size_t round) {
-  auto tables = ops::notify(*comm_, {.layout = layout_, .experts = problem_->experts});
-  if (!tables) return std::move(tables).error();
-  notify_ = *std::move(tables);
+  Result<void> told = ops::notify(*comm_, {.layout = layout_, .experts = problem_->experts}, notify_);
+  if (!told) return told;
   const ops::reference::Answer& answer = at(round).answer;
   if (notify_.recv_data != answer.recv_data) return differs(*comm_, "recv_data", round);
   if (notify_.put_offset != answer.put_offset) return differs(*comm_, "put_offset", round);

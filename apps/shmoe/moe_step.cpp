@@ -71,12 +71,12 @@ Result<MoeStep> MoePipeline::run(const Batch& batch, std::int64_t number) {
   MoeStep step = prepared(batch, number);
   const auto ids = step.routing.topk_idx_i32();
   const Offset counts = buffers_.next_counts();
-  auto layout = timed(step, Stage::layout, [&] { return ops::layout(comm_, {step.routing, experts_, counts}); });
-  if (!layout) return std::move(layout).error();
-  step.layout = *std::move(layout);
-  auto notify = timed(step, Stage::notify, [&] { return ops::notify(comm_, {step.layout, experts_}); });
-  if (!notify) return std::move(notify).error();
-  step.notify = *std::move(notify);
+  const ops::LayoutArgs count{.routing = step.routing, .experts = experts_, .num_tokens_per_expert = counts};
+  auto counted = timed(step, Stage::layout, [&] { return ops::layout(comm_, count, step.layout); });
+  if (!counted) return std::move(counted).error();
+  const ops::NotifyArgs tell{.layout = step.layout, .experts = experts_};
+  auto told = timed(step, Stage::notify, [&] { return ops::notify(comm_, tell, step.notify); });
+  if (!told) return std::move(told).error();
   if (auto room = make_room(step.notify); !room) return std::move(room).error();
   const ops::DispatchArgs send{.x = step.x,
                                .dtype = shape_.dtype,

@@ -1,9 +1,11 @@
 #include "ops/ep/combine_normal.hpp"
 
-#include <memory>
+#include <algorithm>
+#include <memory_resource>
 #include <vector>
 
 #include "ops/ep/rows.hpp"
+#include "ops/scratch.hpp"
 #include "shmem/copy.hpp"
 
 namespace shmoe::ops {
@@ -19,7 +21,10 @@ class TokenSum {
         complete_(complete),
         rows_(rows_of(args, context.rank())),
         stride_(row_bytes(args.dtype, args.hidden)),
-        scratch_(std::make_unique_for_overwrite<std::byte[]>(stride_ * topk())) {
+        scratch_(context.workspace(), stride_ * topk()),
+        views_(context.workspace()),
+        spans_(context.workspace()),
+        weights_(context.workspace()) {
     views_.reserve(topk());
     spans_.reserve(topk());
     weights_.reserve(topk());
@@ -41,7 +46,7 @@ class TokenSum {
   void open(std::int64_t pair) {
     const std::optional<RowPlace> place = rows_.of(pair);
     if (!place) return;
-    const std::span<std::byte> room{scratch_.get() + views_.size() * stride_, stride_};
+    const std::span<std::byte> room = scratch_.bytes().subspan(views_.size() * stride_, stride_);
     const Offset at = args_->expert_out + Bytes{stride_} * static_cast<std::uint64_t>(place->row);
     views_.push_back(context_->read(place->owner, at, room, complete_));
     spans_.push_back(views_.back().data());
@@ -53,11 +58,52 @@ class TokenSum {
   shmem::Witness complete_;
   RowMap rows_;
   std::uint64_t stride_;
-  std::unique_ptr<std::byte[]> scratch_;  // K rows, used where the fabric gives no views
-  std::vector<shmem::ReadView<std::byte>> views_;
-  std::vector<std::span<const std::byte>> spans_;
-  std::vector<float> weights_;
+  Scratch scratch_;  // K rows, used where the fabric gives no views
+  std::pmr::vector<shmem::ReadView<std::byte>> views_;
+  std::pmr::vector<std::span<const std::byte>> spans_;
+  std::pmr::vector<float> weights_;
 };
+
+void sum_tokens(runtime::CoreContext& context, const CombineArgs& args, const Slice& tokens,
+                const shmem::Witness& complete) {
+  if (tokens.size() == 0) return;
+  TokenSum sum(context, args, complete);
+  for (std::int64_t token = tokens.first; token < tokens.last; ++token) sum.write(token);
+}
+
+void fetch_gradients(runtime::CoreContext& context, const CombineArgs& args, const Slice& tokens,
+                     const shmem::Witness& complete) {
+  if (!args.prob_grad) return;
+  const RowMap rows = rows_of(args, context.rank());
+  const Bytes element = size_of(args.dtype);
+  for (std::int64_t pair = tokens.first * args.layout.topk; pair < tokens.last * args.layout.topk; ++pair) {
+    const auto to = args.grad_out.subspan(static_cast<std::size_t>(pair) * element.index(), element.index());
+    if (const std::optional<RowPlace> place = rows.of(pair)) {
+      context.get(place->owner, *args.prob_grad + element * static_cast<std::uint64_t>(place->row), to, complete);
+    } else {
+      std::fill(to.begin(), to.end(), std::byte{0});
+    }
+  }
+}
+
+std::optional<Error> weights_fault(const CombineArgs& args, Rank rank) {
+  if (args.weights.empty() || args.weights.size() == args.topk_idx.size()) return std::nullopt;
+  return fault_of(rank, Errc::invalid_argument,
+                  fmt::format("{} weights for {} expert ids", args.weights.size(), args.topk_idx.size()));
+}
+
+std::optional<Error> gradient_fault(const CombineArgs& args, const shmem::BlockMap& map, Rank rank) {
+  const std::uint64_t element = size_of(args.dtype).value();
+  const std::uint64_t bytes = args.prob_grad ? args.topk_idx.size() * element : 0;
+  if (args.grad_out.size() != bytes) {
+    return fault_of(rank, Errc::invalid_argument,
+                    fmt::format("grad_out has {} bytes, {} expert ids {} prob_grad have {}", args.grad_out.size(),
+                                args.topk_idx.size(), args.prob_grad ? "with" : "without", bytes));
+  }
+  if (!args.prob_grad) return std::nullopt;
+  return place_fault({.name = "prob_grad", .at = *args.prob_grad, .rows = args.capacity, .row_bytes = element}, map,
+                     rank);
+}
 
 }  // namespace
 
@@ -65,21 +111,19 @@ Handshake combine_handshake(const CombineArgs& args, const shmem::BlockMap& map,
                             std::uint64_t heap_history) {
   Handshake handshake = row_handshake(row_call("combine_normal", "expert_out", args.expert_out, args),
                                       rows_of(args, rank), map, heap_history);
-  if (!handshake.fault && !args.weights.empty() && args.weights.size() != args.topk_idx.size()) {
-    handshake.fault = fault_of(rank, Errc::invalid_argument,
-                               fmt::format("{} weights for {} expert ids", args.weights.size(), args.topk_idx.size()));
-  }
+  handshake.card.with("prob_grad", args.prob_grad ? static_cast<std::int64_t>(args.prob_grad->value()) : -1);
+  if (!handshake.fault) handshake.fault = weights_fault(args, rank);
+  if (!handshake.fault) handshake.fault = gradient_fault(args, map, rank);
+  if (!handshake.fault) handshake.fault = cost_fault(args.wait_cost, args.experts.ranks(), rank);
   return handshake;
 }
 
 void combine_normal_kernel(runtime::CoreContext& context, const CombineArgs& args, const Handshake& handshake) {
   runtime::ZeroBufferSync sync(context);
-  const shmem::Witness complete = sync.enter(handshake.card, handshake.fault);
+  const shmem::Witness complete = sync.enter(handshake.card, handshake.fault, args.wait_cost);
   const Slice tokens = context.slice(args.layout.tokens);
-  if (tokens.size() > 0) {
-    TokenSum sum(context, args, complete);
-    for (std::int64_t token = tokens.first; token < tokens.last; ++token) sum.write(token);
-  }
+  sum_tokens(context, args, tokens, complete);
+  fetch_gradients(context, args, tokens, complete);
   context.sync_all();
 }
 

@@ -4,10 +4,12 @@
 //   host      tables, shapes --> Handshake
 //   enter     BarrierAll: every rank's expert output is complete
 //   sums      every core: its share of the tokens:  x[t] = round(sum over k of expert_out[row(t,k)] * weight[t,k])
+//             where asked                           grad_out[t,k] = prob_grad[row(t,k)]
 //             SyncAll
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "ops/ep/expert_map.hpp"
@@ -29,19 +31,27 @@ struct CombineArgs {
   const ExpertMap& experts;
   const LayoutTables& layout;
   const NotifyTables& notify;
-  std::span<std::byte> x;  // out: [T, H] of dtype, any own memory
+  std::span<std::byte> x;                  // out: [T, H] of dtype, any own memory
+  std::optional<Offset> prob_grad = {};    // symmetric [capacity, 1] of dtype: the gradient of the weight of each row
+  std::span<std::byte> grad_out = {};      // out, where there is a prob_grad: [T, K] of dtype
+  std::span<std::int64_t> wait_cost = {};  // out: [R] or none
 };
 
 /// Products and sums are single fp32 operations from +0 in ascending k, then one rounding to nearest even: the result
 /// does not depend on the number of cores or the schedule. A token whose pairs are all dropped gets zeros.
 ///
+/// Gradients are copied as they are; a dropped pair gets 0.
+///
 /// Shapes:  H >= 1; row stride H * sizeof(dtype), no padding
-/// Order:   no barrier at the exit: peers may still read this rank's expert_out on return, so it must not change before
-///          this rank has passed the entry of the next notify or dispatch
-/// Errors:  in safe on every rank the same: mismatch of experts, owner map, K, H, dtype, capacity, expert_out, tables or
-///          heaps; capacity_exceeded; invalid_argument of a rank's own shapes and ids, or of an owner map that is not
-///          notify's. Of waits, each rank its own: peer_lost, aborted, deadline
-/// Source:  combine normal of the published operators without prob_grad
+/// Units:   wait_cost[s] grows by the nanoseconds this rank waited for rank s in the entry barrier
+/// Order:   no barrier at the exit: peers may still read this rank's expert_out and prob_grad on return, so they must not
+///          change before this rank has passed the entry of the next notify or dispatch. Further combines on the same
+///          tables read the same rows
+/// Errors:  in safe on every rank the same: mismatch of experts, owner map, K, H, dtype, capacity, expert_out, prob_grad,
+///          tables or heaps; capacity_exceeded; invalid_argument of a rank's own shapes and ids, or of an owner map that
+///          is not notify's. Of waits, each rank its own: peer_lost, aborted, deadline
+/// Source:  combine normal of the published operators; the cost of waiting, which the published kernel takes a place for
+///          and never writes
 Result<void> combine_normal(runtime::Communicator& comm, const CombineArgs& args);
 
 /// What this rank brings into the entry barrier.

@@ -1,38 +1,87 @@
 #include "ops/ep/dispatch_normal.hpp"
 
 #include "ops/ep/rows.hpp"
+#include "ops/scratch.hpp"
+#include "shmem/quantise.hpp"
 
 namespace shmoe::ops {
 
 namespace {
 
+constexpr Bytes kScale{4};  // fp32
+
+/// What goes out for a token. A quantised row is made once and serves all the experts of its token.
+class OutgoingRow {
+ public:
+  OutgoingRow(runtime::CoreContext& context, const DispatchArgs& args)
+      : args_(&args),
+        quantised_(context.workspace(), args.quant == Quant::int8 ? static_cast<std::size_t>(args.hidden) : 0) {}
+
+  void choose(std::int64_t token) {
+    if (token == token_) return;
+    token_ = token;
+    const std::uint64_t size = row_bytes(args_->dtype, args_->hidden);
+    bytes_ = args_->x.subspan(static_cast<std::uint64_t>(token) * size, size);
+    if (args_->quant == Quant::none) return;
+    scale_ = shmem::quantise_row(args_->dtype, bytes_, quantised_.bytes());
+    bytes_ = quantised_.bytes();
+  }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+  [[nodiscard]] std::span<const float> scale() const { return {&scale_, 1}; }
+
+ private:
+  const DispatchArgs* args_;
+  Scratch quantised_;
+  std::int64_t token_ = -1;
+  std::span<const std::byte> bytes_;
+  float scale_ = 0;
+};
+
 void send_rows(runtime::CoreContext& context, const DispatchArgs& args) {
   const RowMap rows = rows_of(args, context.rank());
-  const std::uint64_t stride = row_bytes(args.dtype, args.hidden);
-  const std::int64_t topk = args.layout.topk;
-  const Slice pairs = context.slice(args.layout.tokens * topk);
+  const Bytes stride{row_bytes(args.dtype, args.hidden, args.quant)};
+  const Slice pairs = context.slice(args.layout.tokens * args.layout.topk);
+  OutgoingRow row(context, args);
   for (std::int64_t pair = pairs.first; pair < pairs.last; ++pair) {
     const std::optional<RowPlace> place = rows.of(pair);
     if (!place) continue;
-    const auto token = static_cast<std::uint64_t>(pair / topk);
-    context.put(place->owner, args.recv_x + Bytes{stride} * static_cast<std::uint64_t>(place->row),
-                args.x.subspan(token * stride, stride));
+    const auto index = static_cast<std::uint64_t>(place->row);
+    row.choose(pair / args.layout.topk);
+    context.put(place->owner, args.recv_x + stride * index, row.bytes());
+    if (args.quant == Quant::int8) context.put(place->owner, args.recv_scales + kScale * index, row.scale());
   }
+}
+
+std::optional<Error> scales_fault(const DispatchArgs& args, const shmem::BlockMap& map, Rank rank) {
+  if (args.quant == Quant::none) return std::nullopt;
+  if (args.recv_scales.value() % kScale.value() != 0) {
+    return fault_of(rank, Errc::invalid_argument,
+                    fmt::format("recv_scales at offset {} is no multiple of {}", args.recv_scales, kScale));
+  }
+  return place_fault(
+      {.name = "recv_scales", .at = args.recv_scales, .rows = args.capacity, .row_bytes = kScale.value()}, map, rank);
 }
 
 }  // namespace
 
 Handshake dispatch_handshake(const DispatchArgs& args, const shmem::BlockMap& map, Rank rank,
                              std::uint64_t heap_history) {
-  return row_handshake(row_call("dispatch_normal", "recv_x", args.recv_x, args), rows_of(args, rank), map,
-                       heap_history);
+  const RowMap rows = rows_of(args, rank);
+  Handshake handshake =
+      row_handshake(row_call("dispatch_normal", "recv_x", args.recv_x, args, args.quant), rows, map, heap_history);
+  const Offset scales = args.quant == Quant::int8 ? args.recv_scales : Offset{0};
+  handshake.card.with("quantisation", static_cast<std::int64_t>(args.quant))
+      .with("scales offset", static_cast<std::int64_t>(scales.value()));
+  if (!handshake.fault) handshake.fault = scales_fault(args, map, rank);
+  if (!handshake.fault) handshake.fault = cost_fault(args.wait_cost, args.experts.ranks(), rank);
+  return handshake;
 }
 
 void dispatch_normal_kernel(runtime::CoreContext& context, const DispatchArgs& args, const Handshake& handshake) {
   runtime::ZeroBufferSync sync(context);
   sync.enter(handshake.card, handshake.fault);
   send_rows(context, args);
-  sync.barrier_all();
+  sync.barrier_all(args.wait_cost);
 }
 
 Result<void> dispatch_normal(runtime::Communicator& comm, const DispatchArgs& args) {

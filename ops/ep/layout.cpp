@@ -1,6 +1,9 @@
 #include "ops/ep/layout.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <limits>
+#include <memory_resource>
 #include <span>
 #include <utility>
 
@@ -17,6 +20,10 @@ std::optional<Error> shape_fault(const LayoutArgs& args, Rank rank, std::int32_t
   const std::size_t pairs = routing.topk_idx().size();
   if (routing.topk() < 1) {
     return fault_of(rank, Errc::invalid_argument, fmt::format("layout: top-k is {}, at least 1", routing.topk()));
+  }
+  if (routing.topk() > args.experts.experts()) {
+    return fault_of(rank, Errc::invalid_argument,
+                    fmt::format("layout: top-k is {} of {} experts", routing.topk(), args.experts.experts()));
   }
   if (pairs % static_cast<std::size_t>(routing.topk()) != 0) {
     return fault_of(
@@ -46,7 +53,7 @@ class TokenCounter {
 
   void count(std::int64_t token, Counts in_rank) {
     const std::int32_t topk = args_->routing.topk();
-    for (std::int32_t& flag : in_rank) flag = 0;
+    std::fill(in_rank.begin(), in_rank.end(), 0);
     for (std::int32_t k = 0; k < topk; ++k) {
       const std::int64_t id = args_->routing.topk_idx()[static_cast<std::size_t>(token * topk + k)];
       if (id < 0 || id >= args_->experts.experts()) {
@@ -54,9 +61,9 @@ class TokenCounter {
         continue;
       }
       ++experts_[static_cast<std::size_t>(id)];
-      in_rank[args_->experts.owner(Expert{id}).index()] = 1;
+      const std::size_t owner = args_->experts.owner(Expert{id}).index();
+      ranks_[owner] += 1 - std::exchange(in_rank[owner], 1);
     }
-    for (std::size_t rank = 0; rank < in_rank.size(); ++rank) ranks_[rank] += in_rank[rank];
   }
   [[nodiscard]] std::optional<Error>& fault() { return fault_; }
 
@@ -74,15 +81,18 @@ class TokenCounter {
   std::optional<Error> fault_;
 };
 
-void count_own_tokens(runtime::CoreContext& context, const LayoutArgs& args, LayoutWork& work) {
+void count_own_tokens(runtime::CoreContext& context, const LayoutArgs& args, LayoutTables& tables) {
   const std::int64_t core = context.core().value();
-  TokenCounter counter(args, context.rank(), row_of(work.tables.notify_send_data, core, args.experts.experts()),
-                       row_of(work.rank_rows, core, context.ranks()));
-  const Slice tokens = context.slice(work.tables.tokens);
+  const Counts experts = row_of(tables.notify_send_data, core, args.experts.experts());
+  const Counts ranks = row_of(tables.rank_rows, core, context.ranks());
+  std::fill(experts.begin(), experts.end(), 0);
+  std::fill(ranks.begin(), ranks.end(), 0);
+  TokenCounter counter(args, context.rank(), experts, ranks);
+  const Slice tokens = context.slice(tables.tokens);
   for (std::int64_t token = tokens.first; token < tokens.last; ++token) {
-    counter.count(token, row_of(work.tables.is_token_in_rank, token, context.ranks()));
+    counter.count(token, row_of(tables.is_token_in_rank, token, context.ranks()));
   }
-  work.faults[context.core().index()] = std::move(counter.fault());
+  context.launch().faults[context.core().index()] = std::move(counter.fault());
 }
 
 /// Exclusive prefix down one column, in place; returns the total.
@@ -94,10 +104,10 @@ std::int32_t prefix_column(std::vector<std::int32_t>& table, std::int32_t column
   return sum;
 }
 
-void fold_own_columns(runtime::CoreContext& context, const LayoutArgs& args, LayoutWork& work) {
-  LayoutTables& tables = work.tables;
+void fold_own_columns(runtime::CoreContext& context, const LayoutArgs& args, LayoutTables& tables) {
   const Slice experts = context.slice(args.experts.experts());
-  std::vector<std::int32_t> totals;
+  std::pmr::vector<std::int32_t> totals(context.workspace());
+  totals.reserve(static_cast<std::size_t>(experts.size()));
   for (std::int64_t expert = experts.first; expert < experts.last; ++expert) {
     totals.push_back(prefix_column(tables.notify_send_data, args.experts.experts(), expert));
   }
@@ -107,11 +117,11 @@ void fold_own_columns(runtime::CoreContext& context, const LayoutArgs& args, Lay
   }
   const Slice ranks = context.slice(context.ranks());
   for (std::int64_t rank = ranks.first; rank < ranks.last; ++rank) {
-    tables.num_tokens_per_rank[static_cast<std::size_t>(rank)] = prefix_column(work.rank_rows, context.ranks(), rank);
+    tables.num_tokens_per_rank[static_cast<std::size_t>(rank)] = prefix_column(tables.rank_rows, context.ranks(), rank);
   }
   if (context.core() == Core{0}) {
-    for (std::optional<Error>& fault : work.faults) {
-      if (fault && !tables.fault) tables.fault = std::move(fault);
+    for (const std::optional<Error>& fault : context.launch().faults) {
+      if (fault && !tables.fault) tables.fault = fault;
     }
   }
 }
@@ -129,41 +139,36 @@ void number_own_tokens(runtime::CoreContext& context, const LayoutArgs& args, La
 
 }  // namespace
 
-LayoutWork prepare_layout(const LayoutArgs& args, Rank rank, std::int32_t ranks, std::int32_t cores) {
-  LayoutWork work;
-  LayoutTables& tables = work.tables;
+void prepare_layout(const LayoutArgs& args, const runtime::Communicator& comm, LayoutTables& tables) {
   tables.topk = args.routing.topk();
   tables.experts = args.experts.experts();
   tables.num_tokens_per_expert = args.num_tokens_per_expert;
-  tables.fault = shape_fault(args, rank, ranks);
-  if (tables.fault) return work;
+  tables.fault = shape_fault(args, comm.rank(), comm.ranks());
+  if (tables.fault) return;
 
-  const auto columns = static_cast<std::size_t>(ranks);
-  const auto rows = static_cast<std::size_t>(cores);
+  const auto columns = static_cast<std::size_t>(comm.ranks());
+  const auto rows = static_cast<std::size_t>(comm.cores());
   tables.tokens = args.routing.tokens();
   tables.num_tokens_per_rank.resize(columns);
   tables.is_token_in_rank.resize(static_cast<std::size_t>(tables.tokens) * columns);
   tables.notify_send_data.resize(rows * static_cast<std::size_t>(args.experts.experts()));
   tables.send_token_idx.resize(args.routing.topk_idx().size());
-  work.rank_rows.resize(rows * columns);
-  work.faults.resize(rows);
-  return work;
+  tables.rank_rows.resize(rows * columns);
 }
 
-void layout_kernel(runtime::CoreContext& context, const LayoutArgs& args, LayoutWork& work) {
-  count_own_tokens(context, args, work);
+void layout_kernel(runtime::CoreContext& context, const LayoutArgs& args, LayoutTables& tables) {
+  count_own_tokens(context, args, tables);
   context.sync_all();
-  fold_own_columns(context, args, work);
+  fold_own_columns(context, args, tables);
   context.sync_all();
-  number_own_tokens(context, args, work.tables);
+  number_own_tokens(context, args, tables);
 }
 
-Result<LayoutTables> layout(runtime::Communicator& comm, const LayoutArgs& args) {
-  LayoutWork work = prepare_layout(args, comm.rank(), comm.ranks(), comm.cores());
-  if (work.tables.fault) return std::move(work.tables);
-  Result<void> done = comm.launch("layout", [&](runtime::CoreContext& context) { layout_kernel(context, args, work); });
-  if (!done) return std::move(done).error();
-  return std::move(work.tables);
+Result<void> layout(runtime::Communicator& comm, const LayoutArgs& args, LayoutTables& tables) {
+  prepare_layout(args, comm, tables);
+  if (tables.fault) return {};
+  const auto kernel = [&](runtime::CoreContext& context) { layout_kernel(context, args, tables); };
+  return comm.launch("layout", std::cref(kernel));
 }
 
 }  // namespace shmoe::ops

@@ -35,30 +35,26 @@ struct LayoutTables {
   std::vector<std::int32_t> is_token_in_rank;     // [T, R]: 0 or 1
   std::vector<std::int32_t> notify_send_data;     // [C, E]: pairs of the cores up to and including c
   std::vector<std::int32_t> send_token_idx;       // [T, K]: earlier pairs with the same expert; -1: dropped
+  std::vector<std::int32_t> rank_rows;            // [C, R] scratch of the cores: earlier tokens in each rank
   /// A shape or an id that does not fit. It is raised by notify, on every rank: a rank that stopped here would leave its
   /// peers waiting in notify's barrier for ever.
   std::optional<Error> fault;
 };
 
-/// What the cores share besides the tables: each writes its own row, SyncAll orders them.
-struct LayoutWork {
-  LayoutTables tables;
-  std::vector<std::int32_t> rank_rows;       // [C, R]: tokens of core c in each rank
-  std::vector<std::optional<Error>> faults;  // [C]
-};
-
-/// Shapes:  topk_idx [T, K] i64, ids in [-1, E); any T >= 0, K >= 1, E >= 1, R >= 1, C >= 1; one expert may occur
-///          several times in a token
+/// Fills the tables; those of an earlier call are overwritten, and lend their memory.
+///
+/// Shapes:  topk_idx [T, K] i64, ids in [-1, E); any T >= 0, 1 <= K <= E, R >= 1, C >= 1; one expert may occur several
+///          times in a token, each time with a row of its own
 /// Order:   SyncAll only; the counts are readable by peers after their next barrier with this rank
 /// Errors:  bad ids and shapes in tables.fault (invalid_argument naming rank, token, k and value); notify raises it
 /// Source:  dispatch layout of the published operators; sums are per-core rows added in core order instead of atomic
 ///          adds, so nothing needs to be zero before
-Result<LayoutTables> layout(runtime::Communicator& comm, const LayoutArgs& args);
+Result<void> layout(runtime::Communicator& comm, const LayoutArgs& args, LayoutTables& tables);
 
-/// Sized tables, and the fault of the shapes where there is one: then no kernel runs.
-LayoutWork prepare_layout(const LayoutArgs& args, Rank rank, std::int32_t ranks, std::int32_t cores);
+/// Sizes the tables, and finds the fault of the shapes where there is one: then no kernel runs.
+void prepare_layout(const LayoutArgs& args, const runtime::Communicator& comm, LayoutTables& tables);
 
 /// Order:   as layout.
-void layout_kernel(runtime::CoreContext& context, const LayoutArgs& args, LayoutWork& work);
+void layout_kernel(runtime::CoreContext& context, const LayoutArgs& args, LayoutTables& tables);
 
 }  // namespace shmoe::ops

@@ -1,6 +1,8 @@
 #include "ops/ep/notify.hpp"
 
 #include <algorithm>
+#include <memory_resource>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -8,29 +10,27 @@ namespace shmoe::ops {
 
 namespace {
 
+using Rows = std::pmr::vector<std::int64_t>;
+
 /// Counts of all ranks, as rows of recv_data.
 class CountTable {
  public:
-  CountTable(const NotifyTables& tables, std::int32_t experts) : counts_(tables.recv_data), experts_(experts) {}
+  CountTable(const NotifyTables& tables, std::int32_t experts)
+      : counts_(tables.recv_data), experts_(static_cast<std::size_t>(experts)) {}
 
-  [[nodiscard]] std::int64_t at(std::int64_t source, Expert expert) const {
-    return counts_[static_cast<std::size_t>(source) * static_cast<std::size_t>(experts_) + expert.index()];
+  [[nodiscard]] std::span<const std::int32_t> of(std::size_t source) const {
+    return counts_.subspan(source * experts_, experts_);
   }
-  [[nodiscard]] std::int64_t sent_by(std::int64_t source) const {
-    std::int64_t sum = 0;
-    for (std::int32_t expert = 0; expert < experts_; ++expert) sum += at(source, Expert{expert});
-    return sum;
-  }
-  [[nodiscard]] std::int64_t received_by(Expert expert, std::int32_t ranks) const {
-    std::int64_t sum = 0;
-    for (std::int32_t source = 0; source < ranks; ++source) sum += at(source, expert);
-    return sum;
-  }
+  [[nodiscard]] std::size_t sources() const { return counts_.size() / experts_; }
 
  private:
   std::span<const std::int32_t> counts_;
-  std::int32_t experts_;
+  std::size_t experts_;
 };
+
+std::int64_t padded(std::int64_t rows, std::int64_t alignment) {
+  return (rows + alignment - 1) / alignment * alignment;
+}
 
 void collect_counts(runtime::CoreContext& context, const NotifyArgs& args, const shmem::Witness& counted,
                     NotifyTables& tables) {
@@ -42,58 +42,92 @@ void collect_counts(runtime::CoreContext& context, const NotifyArgs& args, const
   }
 }
 
-/// Exclusive prefix over (experts of the owner ascending, source ranks ascending).
-void derive_put_offset(const NotifyArgs& args, const CountTable& counts, Rank owner, NotifyTables& tables) {
-  const std::int32_t ranks = args.experts.ranks();
-  std::int64_t row = 0;
-  for (const Expert expert : args.experts.experts_of(owner)) {
-    for (std::int32_t source = 0; source < ranks; ++source) {
-      tables.put_offset[expert.index() * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(source)] = row;
-      row += counts.at(source, expert);
+/// Of each expert, from all sources.
+Rows rows_of_experts(const CountTable& counts, std::int32_t experts, std::pmr::memory_resource* memory) {
+  Rows rows(static_cast<std::size_t>(experts), memory);
+  for (std::size_t source = 0; source < counts.sources(); ++source) {
+    const std::span<const std::int32_t> row = counts.of(source);
+    for (std::size_t expert = 0; expert < rows.size(); ++expert) rows[expert] += row[expert];
+  }
+  return rows;
+}
+
+/// Where the rows of each expert start on its owner.
+Rows first_rows(const NotifyArgs& args, const Rows& rows, std::pmr::memory_resource* memory) {
+  Rows first(rows.size(), memory);
+  for (Rank owner{0}; owner.value() < args.experts.ranks(); ++owner) {
+    std::int64_t next = 0;
+    for (const Expert expert : args.experts.experts_of(owner)) {
+      first[expert.index()] = next;
+      next += padded(rows[expert.index()], args.expert_alignment);
+    }
+  }
+  return first;
+}
+
+/// Of the experts [begin, end): each column of the counts becomes a row of put_offset.
+void derive_put_offset(const CountTable& counts, Rows& next, std::size_t begin, std::size_t end, NotifyTables& tables) {
+  const std::size_t ranks = counts.sources();
+  for (std::size_t source = 0; source < ranks; ++source) {
+    const std::span<const std::int32_t> row = counts.of(source);
+    for (std::size_t expert = begin; expert < end; ++expert) {
+      tables.put_offset[expert * ranks + source] = next[expert];
+      next[expert] += row[expert];
     }
   }
 }
 
 void derive_max_bs(const NotifyArgs& args, const CountTable& counts, NotifyTables& tables) {
-  for (std::int32_t source = 0; source < args.experts.ranks(); ++source) {
-    tables.max_bs = std::max(tables.max_bs, counts.sent_by(source) / args.layout.topk);
+  for (std::size_t source = 0; source < counts.sources(); ++source) {
+    const std::span<const std::int32_t> row = counts.of(source);
+    const auto pairs = std::accumulate(row.begin(), row.end(), std::int64_t{0});
+    tables.max_bs = std::max(tables.max_bs, pairs / args.layout.topk);
   }
 }
 
-void derive_total(const NotifyArgs& args, const CountTable& counts, NotifyTables& tables) {
-  for (std::int32_t owner = 0; owner < args.experts.ranks(); ++owner) {
-    std::int64_t rows = 0;
-    for (const Expert expert : args.experts.experts_of(Rank{owner})) {
-      rows += counts.received_by(expert, args.experts.ranks());
+void derive_total(const NotifyArgs& args, const Rows& rows, NotifyTables& tables) {
+  for (Rank owner{0}; owner.value() < args.experts.ranks(); ++owner) {
+    std::int64_t sum = 0;
+    for (const Expert expert : args.experts.experts_of(owner)) {
+      sum += padded(rows[expert.index()], args.expert_alignment);
     }
-    tables.total_recv_tokens = std::max(tables.total_recv_tokens, rows);
+    tables.total_recv_tokens = std::max(tables.total_recv_tokens, sum);
   }
 }
 
-void derive_own_rows(const NotifyArgs& args, const CountTable& counts, Rank rank, NotifyTables& tables) {
+void derive_own_rows(const NotifyArgs& args, const Rows& rows, Rank rank, NotifyTables& tables) {
   for (const Expert expert : args.experts.experts_of(rank)) {
-    const std::int64_t rows = counts.received_by(expert, args.experts.ranks());
-    tables.recv_tokens_per_expert[static_cast<std::size_t>(args.experts.local_index(expert))] = rows;
-    tables.recv_rows += rows;
+    const auto local = static_cast<std::size_t>(args.experts.local_index(expert));
+    const std::int64_t group = padded(rows[expert.index()], args.expert_alignment);
+    tables.recv_tokens_per_expert[local] = rows[expert.index()];
+    tables.recv_rows += rows[expert.index()];
+    tables.padded_rows += group;
+    tables.group_list[local] = args.group_list == GroupList::counts ? group : tables.padded_rows;
   }
 }
 
-/// The published roles: owners over the first C/2 cores, then one core for each scalar; fewer cores take several roles.
+/// Experts whose columns of the counts share a cache line.
+constexpr std::int64_t kExpertsOfALine = 16;
+
+/// As the published roles: the first C/2 cores share put_offset, one core takes each scalar; fewer cores take several.
 void derive_tables(runtime::CoreContext& context, const NotifyArgs& args, NotifyTables& tables) {
   const CountTable counts(tables, args.experts.experts());
+  const Rows rows = rows_of_experts(counts, args.experts.experts(), context.workspace());
   const std::int32_t cores = context.cores();
   const std::int32_t core = context.core().value();
-  const std::int32_t workers = std::clamp(cores / 2, 1, context.ranks());
+  const std::int32_t workers = std::max(cores / 2, 1);
   if (core < workers) {
-    const Slice owners = split(context.ranks(), workers, core);
-    for (std::int64_t owner = owners.first; owner < owners.last; ++owner) {
-      derive_put_offset(args, counts, Rank{owner}, tables);
+    Rows next = first_rows(args, rows, context.workspace());
+    const Slice own = split(args.experts.experts(), workers, core);
+    for (std::int64_t expert = own.first; expert < own.last; expert += kExpertsOfALine) {
+      derive_put_offset(counts, next, static_cast<std::size_t>(expert),
+                        static_cast<std::size_t>(std::min(expert + kExpertsOfALine, own.last)), tables);
     }
   }
   const auto has_role = [&](std::int32_t role) { return core == (cores / 2 + role) % cores; };
   if (has_role(0)) derive_max_bs(args, counts, tables);
-  if (has_role(1)) derive_total(args, counts, tables);
-  if (has_role(2)) derive_own_rows(args, counts, context.rank(), tables);
+  if (has_role(1)) derive_total(args, rows, tables);
+  if (has_role(2)) derive_own_rows(args, rows, context.rank(), tables);
 }
 
 std::optional<Error> notify_fault(const NotifyArgs& args, Rank rank, std::int32_t ranks) {
@@ -108,6 +142,11 @@ std::optional<Error> notify_fault(const NotifyArgs& args, Rank rank, std::int32_
                     fmt::format("notify: the expert map has {} experts, layout counted {}", args.experts.experts(),
                                 args.layout.experts));
   }
+  if (args.expert_alignment < 1 || args.expert_alignment > kMostAlignment) {
+    return fault_of(
+        rank, Errc::invalid_argument,
+        fmt::format("notify: expert_alignment is {}, not in [1, {}]", args.expert_alignment, kMostAlignment));
+  }
   return std::nullopt;
 }
 
@@ -118,20 +157,23 @@ Handshake notify_handshake(const NotifyArgs& args, Rank rank, std::int32_t ranks
   card.with("experts", args.experts.experts())
       .with("topk", args.layout.topk)
       .with("owner map", static_cast<std::int64_t>(args.experts.hash()))
+      .with("alignment", args.expert_alignment)
+      .with("group list", static_cast<std::int64_t>(args.group_list))
       .with("counts offset", static_cast<std::int64_t>(args.layout.num_tokens_per_expert.value()))
       .with("heap history", static_cast<std::int64_t>(heap_history));
   return {card, notify_fault(args, rank, ranks)};
 }
 
-NotifyTables prepare_notify(const NotifyArgs& args, Rank rank) {
-  NotifyTables tables;
+void prepare_notify(const NotifyArgs& args, Rank rank, NotifyTables& tables) {
   const auto entries =
       static_cast<std::size_t>(args.experts.experts()) * static_cast<std::size_t>(args.experts.ranks());
+  const std::size_t own = rank < Rank{args.experts.ranks()} ? args.experts.experts_of(rank).size() : 0;
   tables.recv_data.resize(entries);
   tables.put_offset.resize(entries);
-  tables.owner_map = args.experts.hash();
-  if (rank < Rank{args.experts.ranks()}) tables.recv_tokens_per_expert.resize(args.experts.experts_of(rank).size());
-  return tables;
+  tables.recv_tokens_per_expert.resize(own);
+  tables.group_list.resize(own);
+  tables.owner_map = 0;
+  tables.total_recv_tokens = tables.max_bs = tables.recv_rows = tables.padded_rows = 0;
 }
 
 void notify_kernel(runtime::CoreContext& context, const NotifyArgs& args, const Handshake& handshake,
@@ -144,14 +186,14 @@ void notify_kernel(runtime::CoreContext& context, const NotifyArgs& args, const 
   context.sync_all();
 }
 
-Result<NotifyTables> notify(runtime::Communicator& comm, const NotifyArgs& args) {
+Result<void> notify(runtime::Communicator& comm, const NotifyArgs& args, NotifyTables& tables) {
   const Handshake handshake = notify_handshake(args, comm.rank(), comm.ranks(), comm.heap_history());
-  NotifyTables tables = prepare_notify(args, comm.rank());
+  prepare_notify(args, comm.rank(), tables);
   Result<void> done = launch_collective(comm, "notify", handshake, [&](runtime::CoreContext& context) {
     notify_kernel(context, args, handshake, tables);
   });
-  if (!done) return std::move(done).error();
-  return tables;
+  if (done) tables.owner_map = args.experts.hash();
+  return done;
 }
 
 }  // namespace shmoe::ops

@@ -5,8 +5,8 @@
 //   enter     BarrierAll: every rank has finished layout, and everything before it
 //   collect   every core: the counts of its share of the ranks -> recv_data
 //             SyncAll
-//   derive    cores share the owners          -> put_offset
-//             three cores (or fewer, folded)  -> max_bs | total_recv_tokens | recv_tokens_per_expert, recv_rows
+//   derive    cores share the experts         -> put_offset
+//             three cores (or fewer, folded)  -> max_bs | total_recv_tokens | what this rank receives
 //             SyncAll
 
 #include <cstdint>
@@ -19,38 +19,56 @@
 
 namespace shmoe::ops {
 
+/// What a grouped matmul takes: the rows of each group, or where each group ends.
+enum class GroupList : std::uint8_t { counts, cumulative };
+
+/// Of expert_alignment, so that no sum of rows can wrap.
+inline constexpr std::int64_t kMostAlignment = std::int64_t{1} << 30;
+
 struct NotifyArgs {
   const LayoutTables& layout;
   const ExpertMap& experts;
+  std::int64_t expert_alignment = 1;  // the rows of each expert start at a multiple of it; the same on every rank
+  GroupList group_list = GroupList::counts;
 };
 
-/// The same on every rank, except the last two. Published tables are i32; the sums are 64-bit here, so none can wrap.
+/// The same on every rank up to max_bs, then this rank's own. Published tables are i32; sums are 64-bit here, so none can
+/// wrap.
+///
+///   expert_alignment 4, counts 3 5       | x x x . | x x x x x . . . |      . padding: keeps its old content
+///   recv_tokens_per_expert 3 5           group_list 4 8, or cumulative 4 12; padded_rows 12
 struct NotifyTables {
   std::vector<std::int32_t> recv_data;   // [R, E]: pairs of rank s for expert e
   std::vector<std::int64_t> put_offset;  // [E, R]: first row, on the owner of e, of the rows that rank s sends to e
-  std::uint64_t owner_map = 0;           // ExpertMap::hash of the map these tables follow
-  std::int64_t total_recv_tokens = 0;    // rows of the rank that receives most
+  std::uint64_t owner_map = 0;           // ExpertMap::hash of the map these tables follow; 0: notify has failed
+  std::int64_t total_recv_tokens = 0;    // padded_rows of the rank that has most: the capacity that every rank needs
   std::int64_t max_bs = 0;               // most tokens on any rank, as floor(pairs / K)
-  std::vector<std::int64_t> recv_tokens_per_expert;  // [own L]: rows of each own expert: counts, no prefix
-  std::int64_t recv_rows = 0;                        // rows this rank receives: their sum
+  std::vector<std::int64_t>
+      recv_tokens_per_expert;            // [own L]: rows that each own expert receives: no padding, no prefix
+  std::int64_t recv_rows = 0;            // their sum
+  std::int64_t padded_rows = 0;          // rows of the buffer in use, with the padding after each expert
+  std::vector<std::int64_t> group_list;  // [own L]: rows of each own expert with its padding
 };
 
-/// Rows on a rank lie by (own experts ascending, source rank, send order), so each expert's rows are contiguous.
+/// Fills the tables; those of an earlier call are overwritten, and lend their memory. Rows on a rank lie by (own experts
+/// ascending, source rank, send order), so each expert's rows are contiguous.
 ///
 /// Shapes:  any C >= 1; a rank that owns no expert receives no rows
 /// Order:   one barrier, at the entry. There is none at the exit: peers may still read this rank's counts on return, so
 ///          they must not change before the entry of the next dispatch or notify
-/// Errors:  in safe on every rank the same: the fault of a rank's layout; mismatch of experts, owner map, K or heaps. Of
-///          waits, each rank its own: peer_lost, aborted, deadline
-/// Source:  notify dispatch of the published operators; works from one core on, and for any E
-Result<NotifyTables> notify(runtime::Communicator& comm, const NotifyArgs& args);
+/// Errors:  in safe on every rank the same: the fault of a rank's layout; mismatch of experts, owner map, K, alignment,
+///          group list or heaps; invalid_argument of an alignment. Of waits, each rank its own: peer_lost, aborted,
+///          deadline
+/// Source:  notify dispatch of the published operators; works from one core on, and for any E; alignment and group list as
+///          users of grouped matmuls ask for them
+Result<void> notify(runtime::Communicator& comm, const NotifyArgs& args, NotifyTables& tables);
 
 /// What this rank brings into the barrier: experts, owner map, K, the place of the counts and the heap; layout's fault.
 /// Order:   sends nothing
 Handshake notify_handshake(const NotifyArgs& args, Rank rank, std::int32_t ranks, std::uint64_t heap_history);
 
-/// Tables of the right sizes, for the kernel to fill.
-NotifyTables prepare_notify(const NotifyArgs& args, Rank rank);
+/// Gives the tables their sizes, for the kernel to fill.
+void prepare_notify(const NotifyArgs& args, Rank rank, NotifyTables& tables);
 
 /// Order:   as notify.
 void notify_kernel(runtime::CoreContext& context, const NotifyArgs& args, const Handshake& handshake,

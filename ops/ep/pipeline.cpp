@@ -5,8 +5,8 @@
 namespace shmoe::ops {
 
 Result<EpBuffers> EpBuffers::allocate(runtime::Communicator& comm, std::int32_t experts, DType dtype,
-                                      std::int64_t hidden) {
-  EpBuffers buffers(comm, dtype, hidden);
+                                      std::int64_t hidden, Quant quant) {
+  EpBuffers buffers(comm, dtype, hidden, quant);
   for (Offset& counts : buffers.counts_) {
     Result<Offset> at = comm.allocate(shmem::bytes_of<std::int32_t>(static_cast<std::size_t>(experts)));
     if (!at) return std::move(at).error().within("counts of the experts");
@@ -19,17 +19,30 @@ Result<void> EpBuffers::reserve(const NotifyTables& notify) {
   const std::int64_t needed = notify.total_recv_tokens;
   if (needed <= capacity_) return {};
   if (Result<void> freed = free_rows(); !freed) return freed;
-  const std::int64_t rows = needed + needed / 8;  // so that slowly growing steps do not allocate each time
-  const Bytes size = Bytes{row_bytes(dtype_, hidden_)} * static_cast<std::uint64_t>(rows);
-  Result<Offset> recv_x = comm_->allocate(size);
-  if (!recv_x) return std::move(recv_x).error().within(fmt::format("{} received rows", rows));
-  Result<Offset> expert_out = comm_->allocate(size);
-  if (!expert_out) {
-    if (Result<void> freed = comm_->free(*recv_x); !freed) return freed;
-    return std::move(expert_out).error().within(fmt::format("{} rows of expert output", rows));
+  return allocate_rows(needed + needed / 8);  // so that slowly growing steps do not allocate each time
+}
+
+/// All of them or none.
+Result<void> EpBuffers::allocate_rows(std::int64_t rows) {
+  struct Part {
+    Offset* place;
+    Bytes row;
+    const char* what;
+  };
+  const Part parts[] = {{&recv_x_, Bytes{row_bytes(dtype_, hidden_, quant_)}, "received rows"},
+                        {&expert_out_, Bytes{row_bytes(dtype_, hidden_)}, "rows of expert output"},
+                        {&recv_scales_, Bytes{sizeof(float)}, "scales"}};
+  const std::size_t count = quant_ == Quant::int8 ? 3 : 2;
+  for (std::size_t i = 0; i < count; ++i) {
+    Result<Offset> at = comm_->allocate(parts[i].row * static_cast<std::uint64_t>(rows));
+    if (!at) {
+      for (std::size_t given = i; given-- > 0;) {
+        if (Result<void> freed = comm_->free(*parts[given].place); !freed) return freed;
+      }
+      return std::move(at).error().within(fmt::format("{} {}", rows, parts[i].what));
+    }
+    *parts[i].place = *at;
   }
-  recv_x_ = *recv_x;
-  expert_out_ = *expert_out;
   capacity_ = rows;
   return {};
 }
@@ -38,7 +51,8 @@ Result<void> EpBuffers::free_rows() {
   if (capacity_ == 0) return {};
   capacity_ = 0;
   if (Result<void> freed = comm_->free(recv_x_); !freed) return freed;
-  return comm_->free(expert_out_);
+  if (Result<void> freed = comm_->free(expert_out_); !freed) return freed;
+  return quant_ == Quant::int8 ? comm_->free(recv_scales_) : Result<void>{};
 }
 
 Result<void> EpBuffers::release() {
@@ -49,9 +63,15 @@ Result<void> EpBuffers::release() {
   return {};
 }
 
-std::span<std::byte> EpBuffers::rows_at(Offset at, std::int64_t rows) const {
+std::span<std::byte> EpBuffers::rows_at(Offset at, std::int64_t rows, Quant quant) const {
   SHMOE_EXPECTS(rows >= 0 && rows <= capacity_, "{} of {} rows", rows, capacity_);
-  return comm_->local<std::byte>(at, static_cast<std::size_t>(rows) * row_bytes(dtype_, hidden_));
+  return comm_->local<std::byte>(at, static_cast<std::size_t>(rows) * row_bytes(dtype_, hidden_, quant));
+}
+
+std::span<float> EpBuffers::scales(std::int64_t rows) const {
+  if (quant_ == Quant::none) return {};
+  SHMOE_EXPECTS(rows >= 0 && rows <= capacity_, "{} of {} scales", rows, capacity_);
+  return comm_->local<float>(recv_scales_, static_cast<std::size_t>(rows));
 }
 
 }  // namespace shmoe::ops

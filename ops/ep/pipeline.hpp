@@ -3,12 +3,14 @@
 //
 //   counts 0 | counts 1          [E] i32 each, by turns
 //   recv_x | expert_out          [capacity, H] each; grow after notify, when the number of rows is known
+//   recv_scales                  [capacity] fp32, with int8 rows
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "ops/ep/notify.hpp"
+#include "ops/ep/quant.hpp"
 #include "runtime/communicator.hpp"
 #include "shmem/types.hpp"
 
@@ -17,8 +19,8 @@ namespace shmoe::ops {
 class EpBuffers {
  public:
   /// Errors:  as Communicator::allocate
-  static Result<EpBuffers> allocate(runtime::Communicator& comm, std::int32_t experts, DType dtype,
-                                    std::int64_t hidden);
+  static Result<EpBuffers> allocate(runtime::Communicator& comm, std::int32_t experts, DType dtype, std::int64_t hidden,
+                                    Quant quant = Quant::none);
 
   /// Where the next layout counts. The two places take turns, so that a fast rank's next layout never overwrites counts
   /// that a slow rank still reads.
@@ -35,31 +37,40 @@ class EpBuffers {
   Result<void> reserve(const NotifyTables& notify);
 
   [[nodiscard]] Offset recv_x() const { return recv_x_; }
+  [[nodiscard]] Offset recv_scales() const { return recv_scales_; }
   [[nodiscard]] Offset expert_out() const { return expert_out_; }
   [[nodiscard]] std::int64_t capacity() const { return capacity_; }
   [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] std::int64_t hidden() const { return hidden_; }
+  [[nodiscard]] Quant quant() const { return quant_; }
 
   /// This rank's first `rows` rows.
-  [[nodiscard]] std::span<std::byte> received(std::int64_t rows) const { return rows_at(recv_x_, rows); }
-  [[nodiscard]] std::span<std::byte> answers(std::int64_t rows) const { return rows_at(expert_out_, rows); }
+  [[nodiscard]] std::span<std::byte> received(std::int64_t rows) const { return rows_at(recv_x_, rows, quant_); }
+  [[nodiscard]] std::span<std::byte> answers(std::int64_t rows) const {
+    return rows_at(expert_out_, rows, Quant::none);
+  }
+  /// Of int8 rows; otherwise there are none.
+  [[nodiscard]] std::span<float> scales(std::int64_t rows) const;
 
   /// Gives everything back to the heap. Every rank, after a barrier.
   Result<void> release();
 
  private:
-  EpBuffers(runtime::Communicator& comm, DType dtype, std::int64_t hidden)
-      : comm_(&comm), dtype_(dtype), hidden_(hidden) {}
-  [[nodiscard]] std::span<std::byte> rows_at(Offset at, std::int64_t rows) const;
+  EpBuffers(runtime::Communicator& comm, DType dtype, std::int64_t hidden, Quant quant)
+      : comm_(&comm), dtype_(dtype), hidden_(hidden), quant_(quant) {}
+  [[nodiscard]] std::span<std::byte> rows_at(Offset at, std::int64_t rows, Quant quant) const;
+  Result<void> allocate_rows(std::int64_t rows);
   Result<void> free_rows();
 
   runtime::Communicator* comm_;
   DType dtype_;
   std::int64_t hidden_;
+  Quant quant_;
   Offset counts_[2];
   std::size_t turn_ = 1;
   Offset recv_x_;
   Offset expert_out_;
+  Offset recv_scales_;
   std::int64_t capacity_ = 0;
 };
 

@@ -20,6 +20,18 @@ class Routing {
   /// Errors:  none here: layout reports a length that is no multiple of topk, combine one of the weights that differs
   Routing(std::int32_t topk, std::vector<std::int64_t> topk_idx, std::vector<float> weights = {});
 
+  /// As a new one, in the memory of the old.
+  void assign(std::int32_t topk, std::span<const std::int64_t> topk_idx, std::span<const float> weights = {});
+  /// As `from`, with each id replaced: id_of(pair, id), pair = t * K + k.
+  template <class IdOf>
+  void assign(const Routing& from, const IdOf& id_of) {
+    topk_ = from.topk_;
+    weights_ = from.weights_;
+    wide_.resize(from.wide_.size());
+    for (std::size_t pair = 0; pair < wide_.size(); ++pair) wide_[pair] = id_of(pair, from.wide_[pair]);
+    narrow();
+  }
+
   [[nodiscard]] std::int32_t topk() const { return topk_; }
   [[nodiscard]] std::int64_t tokens() const;
   /// For layout.
@@ -30,6 +42,8 @@ class Routing {
   [[nodiscard]] std::span<const float> weights() const { return weights_; }
 
  private:
+  void narrow();
+
   std::int32_t topk_;
   std::vector<std::int64_t> wide_;
   std::vector<std::int32_t> narrow_;

@@ -1,6 +1,15 @@
 #include "ops/ep/rows.hpp"
 
+#include <utility>
+
 namespace shmoe::ops {
+
+namespace {
+
+/// So that no product of sizes can wrap.
+constexpr std::int64_t kMostHidden = std::int64_t{1} << 28;
+
+}  // namespace
 
 std::optional<Error> RowMap::shape_fault() const {
   const auto experts = static_cast<std::size_t>(experts_->experts());
@@ -25,57 +34,77 @@ std::optional<Error> RowMap::shape_fault() const {
   return std::nullopt;
 }
 
-bool RowMap::agrees(std::size_t pair) const {
-  const std::int32_t id = topk_idx_[pair];
-  const std::int32_t place = layout_->send_token_idx[pair];
-  if (id == -1) return place == -1;
-  if (id < 0 || id >= experts_->experts()) return false;
-  const std::size_t sent = me_.index() * static_cast<std::size_t>(experts_->experts()) + static_cast<std::size_t>(id);
-  return place >= 0 && place < notify_->recv_data[sent];
+// No branch a pair: this runs before every dispatch and combine.
+bool RowMap::counted(std::size_t first, std::size_t last) const {
+  const auto experts = static_cast<std::size_t>(experts_->experts());
+  const auto ids = topk_idx_.subspan(first, last - first);
+  const auto places = std::span{layout_->send_token_idx}.subspan(first, last - first);
+  const auto sent = std::span{notify_->recv_data}.subspan(me_.index() * experts, experts);
+  constexpr std::uint32_t kDropped = 0xFFFF'FFFFU;
+  bool good = true;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto id = static_cast<std::uint32_t>(ids[i]);
+    const auto place = static_cast<std::uint32_t>(places[i]);
+    const bool known = id < experts;
+    const bool has_row = place < static_cast<std::uint32_t>(sent[known ? id : 0]);
+    const bool dropped = (id & place) == kDropped;
+    good &= known ? has_row : dropped;
+  }
+  return good;
 }
 
 std::optional<Error> RowMap::fault() const {
   if (std::optional<Error> fault = shape_fault()) return fault;
+  if (counted(0, topk_idx_.size())) return std::nullopt;
+  std::size_t pair = 0;
+  while (counted(pair, pair + 1)) ++pair;
   const auto topk = static_cast<std::size_t>(layout_->topk);
-  for (std::size_t pair = 0; pair < topk_idx_.size(); ++pair) {
-    if (agrees(pair)) continue;
-    return fault_of(me_, Errc::invalid_argument,
-                    fmt::format("token {}, k {}: expert id {} is not the one layout and notify counted", pair / topk,
-                                pair % topk, topk_idx_[pair]));
-  }
-  return std::nullopt;
+  return fault_of(me_, Errc::invalid_argument,
+                  fmt::format("token {}, k {}: expert id {} is not the one layout and notify counted", pair / topk,
+                              pair % topk, topk_idx_[pair]));
+}
+
+std::optional<Error> place_fault(const RowBuffer& buffer, const shmem::BlockMap& map, Rank rank) {
+  const auto lies_in = [&](const shmem::Region& region) {
+    if (buffer.at < region.at || buffer.at > region.end()) return false;
+    return static_cast<std::uint64_t>(buffer.rows) <= (region.end() - buffer.at).value() / buffer.row_bytes;
+  };
+  if (buffer.rows == 0 || lies_in(map.heap) || lies_in(map.user_data)) return std::nullopt;
+  return fault_of(rank, Errc::invalid_argument,
+                  fmt::format("{}: {} rows of {} bytes at offset {} lie neither in the heap ([{}, {})) nor in the user "
+                              "data (up to {})",
+                              buffer.name, buffer.rows, buffer.row_bytes, buffer.at, map.heap.at, map.heap.end(),
+                              map.user_data.end()));
+}
+
+std::optional<Error> cost_fault(std::span<const std::int64_t> wait_cost, std::int32_t ranks, Rank rank) {
+  if (wait_cost.empty() || std::cmp_equal(wait_cost.size(), ranks)) return std::nullopt;
+  return fault_of(rank, Errc::invalid_argument,
+                  fmt::format("wait_cost has {} entries, one for each of {} ranks", wait_cost.size(), ranks));
 }
 
 namespace {
 
-bool fits(const RowCall& call, std::uint64_t block) {
-  if (call.capacity == 0) return true;
-  const std::uint64_t room = call.at.value() > block ? 0 : block - call.at.value();
-  const std::uint64_t elements = room / size_of(call.dtype).value();
-  return static_cast<std::uint64_t>(call.hidden) <= elements &&
-         static_cast<std::uint64_t>(call.capacity) <= elements / static_cast<std::uint64_t>(call.hidden);
-}
-
-std::optional<Error> buffer_fault(const RowCall& call, const NotifyTables& notify, Rank rank, std::uint64_t block) {
-  if (call.hidden < 1 || call.capacity < 0) {
-    return fault_of(rank, Errc::invalid_argument,
+std::optional<Error> buffer_fault(const RowCall& call, const RowMap& rows, const shmem::BlockMap& map) {
+  if (call.hidden < 1 || call.hidden > kMostHidden || call.capacity < 0) {
+    return fault_of(rows.me(), Errc::invalid_argument,
                     fmt::format("{}: {} rows of {} elements", call.buffer, call.capacity, call.hidden));
   }
-  if (call.capacity < notify.total_recv_tokens) {
+  const std::int64_t needed = rows.notify().total_recv_tokens;
+  if (call.capacity < needed) {
     return Error{.code = Errc::capacity_exceeded,
                  .context = fmt::format("{} holds {} rows, {} are needed: allocate total_recv_tokens rows after notify",
-                                        call.buffer, call.capacity, notify.total_recv_tokens)};
+                                        call.buffer, call.capacity, needed)};
   }
-  if (!fits(call, block)) {
-    return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("{}: {} rows of {} {} at offset {} reach past the end of the block ({} bytes)",
-                                call.buffer, call.capacity, call.hidden, name_of(call.dtype), call.at, block));
-  }
-  return std::nullopt;
+  return place_fault({.name = call.buffer,
+                      .at = call.at,
+                      .rows = call.capacity,
+                      .row_bytes = row_bytes(call.dtype, call.hidden, call.quant)},
+                     map, rows.me());
 }
 
-std::optional<Error> call_fault(const RowCall& call, const RowMap& rows, std::uint64_t block) {
-  if (std::optional<Error> fault = buffer_fault(call, rows.notify(), rows.me(), block)) return fault;
+std::optional<Error> call_fault(const RowCall& call, const RowMap& rows, const shmem::BlockMap& map) {
+  if (std::optional<Error> fault = buffer_fault(call, rows, map)) return fault;
   const std::int64_t tokens = rows.layout().tokens;
   const std::uint64_t bytes = static_cast<std::uint64_t>(tokens) * row_bytes(call.dtype, call.hidden);
   if (call.token_bytes != bytes) {
@@ -100,7 +129,7 @@ Handshake row_handshake(const RowCall& call, const RowMap& rows, const shmem::Bl
       .with("rows offset", static_cast<std::int64_t>(call.at.value()))
       .with("notify total", rows.notify().total_recv_tokens)
       .with("heap history", static_cast<std::int64_t>(heap_history));
-  return {card, call_fault(call, rows, map.size.value())};
+  return {card, call_fault(call, rows, map)};
 }
 
 }  // namespace shmoe::ops

@@ -12,6 +12,7 @@
 #include "ops/ep/expert_map.hpp"
 #include "ops/ep/layout.hpp"
 #include "ops/ep/notify.hpp"
+#include "ops/ep/quant.hpp"
 #include "ops/handshake.hpp"
 #include "shmem/layout.hpp"
 #include "shmem/types.hpp"
@@ -52,7 +53,8 @@ class RowMap {
 
  private:
   [[nodiscard]] std::optional<Error> shape_fault() const;
-  [[nodiscard]] bool agrees(std::size_t pair) const;
+  /// Whether layout and notify counted the pairs [first, last).
+  [[nodiscard]] bool counted(std::size_t first, std::size_t last) const;
 
   Rank me_;
   std::span<const std::int32_t> topk_idx_;
@@ -61,18 +63,28 @@ class RowMap {
   const NotifyTables* notify_;
 };
 
-/// Bytes of one row; rows lie without padding.
-constexpr std::uint64_t row_bytes(DType dtype, std::int64_t hidden) {
-  return size_of(dtype).value() * static_cast<std::uint64_t>(hidden);
-}
+/// A symmetric buffer of an operator, with a row, a scale or a gradient in each place.
+struct RowBuffer {
+  const char* name;  // in messages
+  Offset at;
+  std::int64_t rows = 0;
+  std::uint64_t row_bytes = 0;
+};
+
+/// Errors:  invalid_argument where it lies neither in the heap nor in the user data: it would cover flags
+std::optional<Error> place_fault(const RowBuffer& buffer, const shmem::BlockMap& map, Rank rank);
+
+/// Nothing where a list of the costs of waiting is absent or has an entry for each rank.
+std::optional<Error> cost_fault(std::span<const std::int64_t> wait_cost, std::int32_t ranks, Rank rank);
 
 /// The arguments that dispatch and combine share.
 struct RowCall {
   const char* op;
   const char* buffer;  // its name in messages
-  Offset at;           // symmetric [capacity, hidden] of dtype
+  Offset at;           // symmetric [capacity, hidden] of dtype, or int8
   std::int64_t capacity = 0;
   DType dtype = DType::bf16;
+  Quant quant = Quant::none;
   std::int64_t hidden = 0;
   std::size_t token_bytes = 0;  // of x: tokens read by dispatch, written by combine
 };
@@ -84,12 +96,13 @@ RowMap rows_of(const Args& args, Rank me) {
 }
 
 template <class Args>
-RowCall row_call(const char* op, const char* buffer, Offset at, const Args& args) {
+RowCall row_call(const char* op, const char* buffer, Offset at, const Args& args, Quant quant = Quant::none) {
   return {.op = op,
           .buffer = buffer,
           .at = at,
           .capacity = args.capacity,
           .dtype = args.dtype,
+          .quant = quant,
           .hidden = args.hidden,
           .token_bytes = args.x.size()};
 }
@@ -97,7 +110,7 @@ RowCall row_call(const char* op, const char* buffer, Offset at, const Args& args
 /// The card with everything the ranks must agree on, and the fault of this rank's arguments.
 ///
 /// Errors:  capacity_exceeded with the rows needed and available, the same on all ranks; invalid_argument for shapes,
-///          ids, or a buffer that reaches past the end of the block
+///          ids, or the place of a buffer
 Handshake row_handshake(const RowCall& call, const RowMap& rows, const shmem::BlockMap& map,
                         std::uint64_t heap_history);
 

@@ -188,7 +188,7 @@ TEST_CASE("T29: 60 experts on 8 ranks, evenly and by an owner table") {
 
 TEST_CASE("T29: fewer experts than ranks") {
   check_everywhere(make_case(30, {.experts = 2, .tokens = {4, 4, 4, 4, 4}}));
-  check_everywhere(make_case(30, {.experts = 1, .topk = 3, .tokens = {4, 0, 9}}));
+  check_everywhere(make_case(30, {.experts = 1, .topk = 1, .tokens = {4, 0, 9}}));
 }
 
 TEST_CASE("T32: weights may be absent") {
@@ -271,6 +271,7 @@ TEST_CASE("T64: calls in a row without a host barrier") {
 TEST_CASE("T106: two ranks") {
   for (const std::int32_t experts : {1, 2, 5, 16}) {
     for (const std::int32_t topk : {1, 3, 8}) {
+      if (topk > experts) continue;
       check_everywhere(make_case(106, {.experts = experts, .topk = topk, .tokens = {9, 4}, .dropped_percent = 10}));
     }
   }

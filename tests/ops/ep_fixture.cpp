@@ -266,18 +266,12 @@ ops::CombineArgs combine_args(const EpCase& input, const Room& room, const Table
 
 Result<void> run_layout(runtime::Communicator& comm, Offset counts, Tables& tables) {
   fill(comm.local<std::byte>(counts, static_cast<std::size_t>(tables.experts.experts()) * 4));
-  Result<ops::LayoutTables> layout =
-      ops::layout(comm, {.routing = tables.routing, .experts = tables.experts, .num_tokens_per_expert = counts});
-  if (!layout) return std::move(layout).error();
-  tables.layout = *std::move(layout);
-  return {};
+  return ops::layout(comm, {.routing = tables.routing, .experts = tables.experts, .num_tokens_per_expert = counts},
+                     tables.layout);
 }
 
 Result<void> run_notify(runtime::Communicator& comm, Tables& tables) {
-  Result<ops::NotifyTables> notify = ops::notify(comm, {.layout = tables.layout, .experts = tables.experts});
-  if (!notify) return std::move(notify).error();
-  tables.notify = *std::move(notify);
-  return {};
+  return ops::notify(comm, {.layout = tables.layout, .experts = tables.experts}, tables.notify);
 }
 
 Result<void> run_dispatch(runtime::Communicator& comm, const EpCase& input, const Room& room, const Tables& tables,

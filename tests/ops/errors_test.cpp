@@ -161,7 +161,7 @@ TEST_CASE("arguments of dispatch that do not fit each other") {
   check_refused(refused([](ops::DispatchArgs& args) { args.topk_idx = kForeign; }), Errc::invalid_argument,
                 "rank 3: token 0, k 0: expert id 99 is not the one layout and notify counted");
   check_refused(refused([](ops::DispatchArgs& args) { args.recv_x = Offset{std::uint64_t{1} << 40}; }),
-                Errc::invalid_argument, "past the end of the block");
+                Errc::invalid_argument, "lie neither in the heap");
   check_refused(refused([](ops::DispatchArgs& args) { args.hidden = 0; }), Errc::invalid_argument, "0 elements");
 }
 
@@ -215,19 +215,19 @@ TEST_CASE("ids that are no whole number of tokens, and a map for another number 
   ragged.problem.ranks[1].topk_idx.pop_back();
   check_refused(refusal_of(good, step_with(good, ragged)), Errc::invalid_argument,
                 "rank 1: layout: 9 expert ids are no whole number of tokens of top-k 2");
-  check_refused(refusal_of(good,
-                           [](runtime::Communicator& comm, const Room& room) -> Result<void> {
-                             const ops::Routing routing(1, {});
-                             const ops::ExpertMap experts = ops::ExpertMap::even(16, 3);
-                             const auto layout = ops::layout(
-                                 comm,
-                                 {.routing = routing, .experts = experts, .num_tokens_per_expert = room.counts[0]});
-                             if (!layout) return layout.error();
-                             const auto notify = ops::notify(comm, {.layout = *layout, .experts = experts});
-                             if (!notify) return notify.error();
-                             return {};
-                           }),
-                Errc::invalid_argument, "the expert map is for 3 ranks, the communicator has 4");
+  check_refused(
+      refusal_of(good,
+                 [](runtime::Communicator& comm, const Room& room) -> Result<void> {
+                   const ops::Routing routing(1, {});
+                   const ops::ExpertMap experts = ops::ExpertMap::even(16, 3);
+                   ops::LayoutTables layout;
+                   Result<void> counted = ops::layout(
+                       comm, {.routing = routing, .experts = experts, .num_tokens_per_expert = room.counts[0]}, layout);
+                   if (!counted) return counted;
+                   ops::NotifyTables notify;
+                   return ops::notify(comm, {.layout = layout, .experts = experts}, notify);
+                 }),
+      Errc::invalid_argument, "the expert map is for 3 ranks, the communicator has 4");
 }
 
 TEST_CASE("ranks whose heaps differ hear of it in the next handshake") {

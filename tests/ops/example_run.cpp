@@ -37,28 +37,30 @@ Result<ExampleRank> run_rank(runtime::Communicator& comm, DType dtype) {
 
   auto buffers = ops::EpBuffers::allocate(comm, problem.experts, dtype, kExampleHidden);
   if (!buffers) return std::move(buffers).error();
-  auto layout =
-      ops::layout(comm, {.routing = routing, .experts = experts, .num_tokens_per_expert = buffers->next_counts()});
-  if (!layout) return std::move(layout).error();
-  auto notify = ops::notify(comm, {.layout = *layout, .experts = experts});
-  if (!notify) return std::move(notify).error();
-  if (auto room = buffers->reserve(*notify); !room) return std::move(room).error();
+  ExampleRank out;
+  ops::LayoutTables& layout = out.layout;
+  ops::NotifyTables& notify = out.notify;
+  auto counted = ops::layout(
+      comm, {.routing = routing, .experts = experts, .num_tokens_per_expert = buffers->next_counts()}, layout);
+  if (!counted) return std::move(counted).error();
+  auto told = ops::notify(comm, {.layout = layout, .experts = experts}, notify);
+  if (!told) return std::move(told).error();
+  if (auto room = buffers->reserve(notify); !room) return std::move(room).error();
 
-  const std::span<std::byte> received = buffers->received(notify->total_recv_tokens);
+  const std::span<std::byte> received = buffers->received(notify.total_recv_tokens);
   for (std::byte& b : received) b = std::byte{0xA5};
   auto sent = ops::dispatch_normal(comm, {.x = x,
                                           .dtype = dtype,
                                           .hidden = kExampleHidden,
                                           .topk_idx = routing.topk_idx_i32(),
                                           .experts = experts,
-                                          .layout = *layout,
-                                          .notify = *notify,
+                                          .layout = layout,
+                                          .notify = notify,
                                           .recv_x = buffers->recv_x(),
                                           .capacity = buffers->capacity()});
   if (!sent) return std::move(sent).error();
-  run_experts(experts, comm.rank(), *notify, dtype, received, buffers->answers(notify->recv_rows));
+  run_experts(experts, comm.rank(), notify, dtype, received, buffers->answers(notify.recv_rows));
 
-  ExampleRank out;
   out.combined.resize(x.size());
   auto summed = ops::combine_normal(comm, {.expert_out = buffers->expert_out(),
                                            .capacity = buffers->capacity(),
@@ -67,15 +69,13 @@ Result<ExampleRank> run_rank(runtime::Communicator& comm, DType dtype) {
                                            .topk_idx = routing.topk_idx_i32(),
                                            .weights = routing.weights(),
                                            .experts = experts,
-                                           .layout = *layout,
-                                           .notify = *notify,
+                                           .layout = layout,
+                                           .notify = notify,
                                            .x = out.combined});
   if (!summed) return std::move(summed).error();
-  const auto counts = comm.local<std::int32_t>(layout->num_tokens_per_expert, 4);
+  const auto counts = comm.local<std::int32_t>(layout.num_tokens_per_expert, 4);
   out.num_tokens_per_expert.assign(counts.begin(), counts.end());
   out.received.assign(received.begin(), received.end());
-  out.layout = *std::move(layout);
-  out.notify = *std::move(notify);
   return out;
 }
 

@@ -30,7 +30,7 @@ Shape random_shape(std::mt19937_64& random) {
   Shape shape;
   const auto ranks = static_cast<std::int32_t>(1 + random() % 8);
   shape.experts = pick(random, {1, 2, 3, 5, 7, 8, 13, 16, 31, 60, 64});
-  shape.topk = static_cast<std::int32_t>(1 + random() % 16);
+  shape.topk = static_cast<std::int32_t>(1 + random() % static_cast<std::uint64_t>(std::min(shape.experts, 16)));
   shape.hidden = pick<std::int64_t>(random, {1, 2, 3, 7, 8, 17, 33, 64, 100, 127, 1024, 4100});
   shape.dtype = pick(random, {DType::bf16, DType::fp16, DType::fp32});
   const std::int64_t limit = std::clamp<std::int64_t>(kElements / (shape.hidden * shape.topk * ranks), 1, 300);

@@ -24,7 +24,7 @@ TEST_CASE("a deadline says who waited where for what, and what it saw") {
     comm.set_wait_limit(world.rank() == Rank{0} ? std::chrono::milliseconds(300) : std::chrono::milliseconds(60'000));
     return comm.launch("probe", [](CoreContext& context) {
       ZeroBufferSync sync(context);
-      sync.barrier_all(SourceSite{"somewhere.cpp", 42});
+      sync.barrier_all({}, SourceSite{"somewhere.cpp", 42});
     });
   });
   REQUIRE(outcomes[0]);

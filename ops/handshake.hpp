@@ -27,16 +27,10 @@ struct Handshake {
 /// would wait for it for ever; only the published profiles, whose entry barrier carries no error, leave it out.
 /// Order:   as the kernel.
 /// Errors:  as the kernel.
-<<<<<<< HEAD
 inline Result<void> launch_collective(runtime::Communicator& comm, std::string_view op, const Handshake& handshake,
                                       runtime::Kernel kernel) {
-=======
-template <class Kernel>
-Result<void> launch_collective(runtime::Communicator& comm, std::string_view op, const Handshake& handshake,
-                               const Kernel& kernel) {
->>>>>>> ops
   if (handshake.fault && !comm.profile().handshake) return *handshake.fault;
-  return comm.launch(op, std::cref(kernel));
+  return comm.launch(op, kernel);
 }
 
 /// A fault of `rank`.

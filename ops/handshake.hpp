@@ -6,7 +6,6 @@
 //               every card equal, no fault  --> all ranks go on
 //               else                        --> all ranks leave with the same error; no row was written
 
-#include <functional>
 #include <optional>
 #include <string_view>
 #include <utility>

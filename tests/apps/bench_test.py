@@ -68,7 +68,7 @@ class Peers(Bench):
                             self.assertGreater(rows[row][figure], 0, row)
                     self.assertGreater(rows[name]["limit_share"], 0)
                 for stage in ("pack", "alltoallv", "permute", "sum"):
-                    self.assertGreater(rows[f"ep.mpi.{stage}"]["limit_share"], 0)
+                    self.assertGreater(rows[f"ep.pipeline.{stage}"]["limit_share"], 0)
 
     def test_dtypes(self):
         for dtype in ("fp16", "fp32"):
@@ -85,8 +85,9 @@ class Peers(Bench):
     def test_the_table(self):
         done = self.mpirun(2, "ep", *SMALL)
         self.assertEqual(done.returncode, 0, done.stderr)
-        for part in ("2 ranks of 1 core, started by openmpi, profile safe, warm",
-                     "3 blocks; bf16 rows of hidden 37, 5 tokens a rank, top 3 of 7 experts", "rank 1 on CPU",
+        for part in ("mpirun -np 2 shmoe bench ep --tokens 5 --hidden 37",
+                     "2 ranks of 1 core, started by openmpi, profile safe, Open MPI", "pinning: ",
+                     "3 blocks, warm; bf16 rows of hidden 37, 5 tokens a rank, top 3 of 7 experts",
                      "MPI pipeline", "MPI hindexed", "MPI window", "verified: bit-exact"):
             self.assertIn(part, done.stdout)
 
@@ -117,7 +118,7 @@ class Alone(Bench):
             self.assertGreater(rows[name]["limit_share"], 0)
             self.assertIsNone(rows[name]["peer_us"])
             self.assertIsNone(rows[name]["ratio"])
-        self.assertEqual(set(rows), set(EP))
+        self.assertFalse([name for name in rows if "vs_" in name or "pipeline" in name])
         done = self.launched(3, "ep", *SMALL)
         self.assertIn("no MPI beside it: the ranks were started by shmoe; with mpirun -np R there is", done.stdout)
 

@@ -217,6 +217,9 @@ TEST_CASE("heap: a fragmented heap tells of compact() where blocks are movable")
   CHECK(take(heap, 192) == 256);
   release(heap, 0);
   CHECK(take(heap, 192) == 0);
+  const auto fixed = heap.allocate(Bytes{128});  // between two pinned blocks
+  REQUIRE(refusal(fixed) == Errc::fragmented);
+  CHECK(fixed.error().context.find("compact()") == std::string::npos);
 }
 
 TEST_CASE("heap: compaction agrees with a granule map over random calls, and every byte moves along") {

@@ -50,27 +50,6 @@ Communicator::Communicator(Parts parts)
 
 Communicator::~Communicator() = default;
 
-Result<Offset> Communicator::allocate(Bytes size) {
-  Result<Offset> at = heap_.allocate(size);
-  if (!at)
-    return std::move(at).error().within(
-        fmt::format("rank {}: symmetric allocation (SHMOE_HEAP sets the size)", rank()));
-  if (peers_.commit) {
-    if (Result<void> pages = peers_.commit(*at, size); !pages) {
-      (void)heap_.free(*at);
-      return std::move(pages).error().within(fmt::format("rank {}: symmetric allocation of {} bytes", rank(), size));
-    }
-  }
-  return at;
-}
-
-Result<void> Communicator::free(Offset at) {
-  const Bytes size = heap_.size_of(at);
-  Result<void> freed = heap_.free(at);
-  if (freed && peers_.release) peers_.release(at, size);
-  return freed;
-}
-
 std::span<std::byte> Communicator::local_bytes(Offset at, Bytes size) const {
   const std::uint64_t block = map().size.value();
   SHMOE_EXPECTS(size.value() <= block && at.value() <= block - size.value(),

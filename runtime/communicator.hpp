@@ -53,10 +53,19 @@ class Communicator {
   /// the next handshake of an operator compares the histories.
   /// Errors:  invalid_argument for 0 bytes; fragmented; out_of_memory where the heap or /dev/shm is full; system. Nothing is
   ///          allocated then.
-  Result<Offset> allocate(Bytes size);
+  Result<Offset> allocate(Bytes size, shmem::Mobility mobility = shmem::Mobility::pinned);
   /// Order:   waits for nobody: a barrier comes first where peers may still use the block.
   /// Errors:  invalid_argument where no block starts there.
   Result<void> free(Offset at);
+  /// Every member alike, as with allocate.
+  /// Errors:  invalid_argument where no block starts there.
+  Result<void> set_mobility(Offset at, shmem::Mobility mobility) { return heap_.set_mobility(at, mobility); }
+  /// Defragments: moves the movable blocks of all members, with their bytes, as Heap::compact says. All members. Whoever
+  /// keeps the offset of such a block replaces it by shmem::place_after(moves, offset); all replace theirs at once.
+  /// Order:   a barrier before and one after: nobody's earlier access meets a move, nobody's later one an old place.
+  /// Errors:  as barrier, and what committing pages at the new places fails with on any rank; nothing is moved then. In a
+  ///          profile without a handshake that rank gives up, and aborts the others.
+  Result<std::vector<shmem::Move>> compact();
   [[nodiscard]] std::uint64_t heap_history() const { return heap_.history(); }
   [[nodiscard]] const shmem::Heap& heap() const { return heap_; }
 
@@ -103,6 +112,8 @@ class Communicator {
   using Errors = std::array<std::optional<Error>, shmem::kMaxCores>;
 
   [[nodiscard]] std::span<std::byte> local_bytes(Offset at, Bytes size) const;
+  Result<void> commit_places(const std::vector<shmem::Move>& moves) const;
+  void carry_out(CoreContext& context, const std::vector<shmem::Move>& moves, const shmem::Witness& settled) const;
   /// A launch on fewer cores leaves the rounds of the others behind; see Profile::idle_cores_catch_up.
   void keep_in_step(std::int32_t blocks);
   void run_block(Launch& launch, std::int32_t block, std::int32_t physical_core, Kernel kernel,

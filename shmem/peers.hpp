@@ -41,6 +41,8 @@ struct Peers {
   Overseer overseer;  // may be empty
   /// Pages of own memory that are about to be used for the first time.
   std::function<Result<void>(Offset, Bytes)> commit;  // may be empty
+  /// Own symmetric memory that is one live block from now on.
+  std::function<void(Offset, Bytes)> occupy;  // may be empty
   /// Own symmetric memory that nobody may use any more.
   std::function<void(Offset, Bytes)> release;  // may be empty
   std::optional<Time> wait_limit;              // deadline of waits that bring none, counted from their start

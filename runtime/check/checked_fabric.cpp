@@ -20,6 +20,13 @@ bool HeapRanges::covers(Rank rank, Offset at, Bytes size) const {
   return at.value() + size.value() <= std::prev(next)->second;
 }
 
+void HeapRanges::remove(Rank rank, Offset at, Bytes size) {
+  auto& ranges = live_[rank.index()];
+  auto range = ranges.lower_bound(at.value());
+  while (range != ranges.end() && range->first < at.value() + size.value()) range = ranges.erase(range);
+  while (range != ranges.begin() && std::prev(range)->second > at.value()) (--range)->second = at.value();
+}
+
 void Machine::found(VerdictKind kind, std::string text) {
   scheduler.stop();
   if (verdict.clean()) verdict = {.kind = kind, .text = std::move(text), .stuck = {}};

@@ -21,7 +21,8 @@ class HeapRanges {
  public:
   explicit HeapRanges(std::int32_t ranks) : live_(static_cast<std::size_t>(ranks)) {}
   void add(Rank rank, Offset at, Bytes size) { live_[rank.index()][at.value()] = at.value() + size.value(); }
-  void remove(Rank rank, Offset at) { live_[rank.index()].erase(at.value()); }
+  /// A block, or the end of one whose beginning lies in another by now.
+  void remove(Rank rank, Offset at, Bytes size);
   [[nodiscard]] bool covers(Rank rank, Offset at, Bytes size) const;
   void reset() {
     for (auto& ranges : live_) ranges.clear();

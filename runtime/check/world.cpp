@@ -139,17 +139,15 @@ struct World::State {
     }
   }
 
-  Result<void> commit(Rank rank, Offset at, Bytes size) {
+  void occupy(Rank rank, Offset at, Bytes size) {
     const Unseen unseen;
-    const Bytes whole{round_up(size.value(), shmem::Heap::kGranule.value())};
-    heaps.add(rank, at, whole);
-    memory.used(rank, at, whole);
-    return {};
+    heaps.add(rank, at, size);
+    memory.used(rank, at, size);
   }
 
   void release(Rank rank, Offset at, Bytes size) {
     const Unseen unseen;
-    heaps.remove(rank, at);
+    heaps.remove(rank, at, size);
     const std::vector<std::byte> poison(size.value(), kPoison);
     memory.write(rank, at, poison);
   }
@@ -161,7 +159,7 @@ struct World::State {
     // Without a count of owners: counting would order the ranks for the thread sanitiser.
     peers.map = {std::shared_ptr<void>(), map.get()};
     peers.slots = {std::shared_ptr<void>(), slots.get()};
-    peers.commit = [this, rank](Offset at, Bytes size) { return commit(rank, at, size); };
+    peers.occupy = [this, rank](Offset at, Bytes size) { occupy(rank, at, size); };
     peers.release = [this, rank](Offset at, Bytes size) { release(rank, at, size); };
     peers.flag_word = shape.profile.flag_word;
     peers.views = shape.views;

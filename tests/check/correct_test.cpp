@@ -110,6 +110,45 @@ TEST_CASE("a heap block used again after quiet and a barrier is clean") {
   CHECK(often({.ranks = 2}, body) == "clean: ");
 }
 
+TEST_CASE("blocks that compact() moves are clean where every rank follows") {
+  const Body body = [](Communicator& comm) -> Result<void> {
+    const Result<Offset> hole = comm.allocate(Bytes{64});
+    const Result<Offset> wide = comm.allocate(Bytes{192}, shmem::Mobility::movable);
+    const Result<Offset> small = comm.allocate(Bytes{64}, shmem::Mobility::movable);
+    if (!hole || !wide || !small) return Error{.code = Errc::out_of_memory, .context = "small blocks"};
+    if (auto met = comm.barrier(); !met) return met;
+    const auto send = [&](Offset to, std::uint64_t value) {
+      return comm.launch("send", [=](CoreContext& c) { put(c, 1 - c.rank().value(), to, value); });
+    };
+    const auto find = [&](Offset at, std::uint64_t value) {
+      return comm.launch("find", [=](CoreContext& c) {
+        if (get(c, c.rank().value(), at) != value) throw std::runtime_error("stale");
+      });
+    };
+    if (auto done = send(*wide + Bytes{128}, 5); !done) return done;
+    if (auto done = send(*small, 6); !done) return done;
+    if (auto freed = comm.free(*hole); !freed) return freed;
+
+    const Result<std::vector<shmem::Move>> moves = comm.compact();
+    if (!moves) return moves.error();
+    if (moves->size() != 2) return Error{.code = Errc::io, .context = "two blocks move"};
+    const Offset wide_now = shmem::place_after(*moves, *wide);
+    const Offset small_now = shmem::place_after(*moves, *small);
+    if (auto done = find(wide_now + Bytes{128}, 5); !done) return done;
+    if (auto done = find(small_now, 6); !done) return done;
+    if (auto met = comm.barrier(); !met) return met;
+    if (auto done = send(wide_now + Bytes{184}, 7); !done) return done;
+    if (auto met = comm.barrier(); !met) return met;
+    if (auto done = find(wide_now + Bytes{184}, 7); !done) return done;
+    if (auto met = comm.barrier(); !met) return met;
+    for (const Offset at : {wide_now, small_now}) {
+      if (auto freed = comm.free(at); !freed) return freed;
+    }
+    return comm.barrier();
+  };
+  CHECK(often({.ranks = 2}, body) == "clean: ");
+}
+
 TEST_CASE("a read view that is open while its bytes are overwritten is a race, one that is closed is not") {
   const auto run = [](bool closed) {
     return verdict_of({}, [closed](CoreContext& c) {

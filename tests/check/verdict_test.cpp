@@ -150,6 +150,29 @@ TEST_CASE("bad addresses: never allocated, beyond the block, after the free, lan
   CHECK(landing.kind == VerdictKind::bad_address);
 }
 
+TEST_CASE("bad addresses: what a block has left behind, and beyond its new end") {
+  const auto put_after = [](Bytes from_old_place) {
+    return verdict_of({}, [=](Communicator& comm) -> Result<void> {
+      const Result<Offset> hole = comm.allocate(Bytes{64});
+      const Result<Offset> block = comm.allocate(Bytes{128}, shmem::Mobility::movable);
+      if (!hole || !block) return comm.barrier();
+      if (Result<void> freed = comm.free(*hole); !freed) return freed;
+      if (const auto moves = comm.compact(); !moves) return moves.error();  // down by 64 bytes
+      return comm.launch("put", [&](CoreContext& c) {
+        if (c.rank() == Rank{0}) put(c, 1, *block + from_old_place, 1, site(41));
+      });
+    });
+  };
+  CHECK(put_after(Bytes{0}).clean());
+  CHECK(put_after(Bytes{56}).clean());
+  for (const std::uint64_t from_old_place : {60U, 64U, 120U}) {
+    CAPTURE(from_old_place);
+    const Verdict verdict = put_after(Bytes{from_old_place});
+    CHECK(verdict.kind == VerdictKind::bad_address);
+    CHECK(says(verdict, "+8) of rank 1 at " + at(41)));
+  }
+}
+
 TEST_CASE("what lies outside the block is a broken contract, as are a wrong writer and a wrong operation") {
   const auto broken = [](const Kernel& kernel, const std::string& part) {
     const Verdict verdict = verdict_of({}, kernel);

@@ -90,6 +90,10 @@ SHMOE_COMMUNICATORS=3 SHMOE_CORES=2 start overlap 4 0 3 overlap 200
 finish_well 'overlapping communicators'
 all_rounds 'overlapping communicators' overlap 4 200
 
+SHMOE_CORES=2 start compact 3 0 2 compact 100
+finish_well 'blocks are moved together'
+all_rounds 'blocks are moved together' compact 3 100
+
 # A rank dies, or leaves, in the middle: the others end and name it.
 start killed 5 0 4 die 2 20
 finish

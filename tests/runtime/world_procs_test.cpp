@@ -2,6 +2,7 @@
 //
 //   barriers N          N rounds of put, barrier, check; then finalize
 //   overlap N           N rounds on two communicators of 4 ranks, {0 1 2} and {1 2 3}
+//   compact N           N rounds in which blocks come and go, all are moved together, and peers read them
 //   die RANK ROUND      as barriers 1000000, but RANK kills itself before that round
 //   leave RANK ROUND    the same, but RANK returns from main
 //   die-at-start        kills itself where it would remove the names of its segments
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,7 @@ struct Plan {
   int odd_round = 0;
   bool odd_dies = false;
   bool overlap = false;
+  bool compact = false;
 };
 
 [[noreturn]] void die() {
@@ -45,6 +48,7 @@ struct Plan {
 Plan plan_of(const std::vector<std::string>& args) {
   if (args.size() == 2 && args[0] == "barriers") return {.rounds = std::stoi(args[1])};
   if (args.size() == 2 && args[0] == "overlap") return {.rounds = std::stoi(args[1]), .overlap = true};
+  if (args.size() == 2 && args[0] == "compact") return {.rounds = std::stoi(args[1]), .compact = true};
   if (args.size() == 1 && args[0] == "die-at-start") {
     die_at_unlink = true;
     return {};
@@ -55,7 +59,7 @@ Plan plan_of(const std::vector<std::string>& args) {
             .odd_round = std::stoi(args[2]),
             .odd_dies = args[0] == "die"};
   }
-  std::fputs("usage: barriers N | overlap N | die RANK ROUND | leave RANK ROUND | die-at-start\n", stderr);
+  std::fputs("usage: barriers N | overlap N | compact N | die RANK ROUND | leave RANK ROUND | die-at-start\n", stderr);
   std::exit(2);
 }
 
@@ -117,6 +121,66 @@ Result<void> overlap(World& world, int rounds) {
   return {};
 }
 
+struct Block {
+  Offset at;
+  std::uint64_t words;
+  std::uint64_t round;  // it was allocated in
+
+  [[nodiscard]] std::vector<std::uint64_t> content(Rank owner) const {
+    std::vector<std::uint64_t> content(words);
+    std::iota(content.begin(), content.end(), static_cast<std::uint64_t>(owner.value()) << 48 | round << 24);
+    return content;
+  }
+};
+
+/// Takes a movable block, and gives an old one back once there are eight.
+Result<void> exchange_block(Communicator& comm, std::vector<Block>& blocks, std::uint64_t round) {
+  if (blocks.size() == 8) {
+    const auto old = blocks.begin() + static_cast<std::ptrdiff_t>(round * 5 % 8);
+    if (Result<void> freed = comm.free(old->at); !freed) return freed;
+    blocks.erase(old);
+  }
+  const std::uint64_t words = 1 + round * 7919 % 10'000;
+  const Result<Offset> at = comm.allocate(shmem::bytes_of<std::uint64_t>(words), shmem::Mobility::movable);
+  if (!at) return at.error();
+  blocks.push_back({*at, words, round});
+  std::ranges::copy(blocks.back().content(comm.rank()), comm.local<std::uint64_t>(*at, words).begin());
+  return {};
+}
+
+/// Every rank reads all blocks of the next one.
+Result<void> read_blocks(Communicator& comm, const std::vector<Block>& blocks) {
+  int wrong = 0;
+  const Result<void> launched = comm.launch("read", [&](CoreContext& context) {
+    ZeroBufferSync sync(context);
+    const shmem::Witness everyone = sync.barrier_all();
+    const Rank next{(context.rank().value() + 1) % context.ranks()};
+    for (const Block& block : blocks) {
+      std::vector<std::uint64_t> found(block.words);
+      context.get(next, block.at, std::span{found}, everyone);
+      if (context.core() == Core{0}) wrong += found != block.content(next);
+    }
+    sync.barrier_all();
+  });
+  if (launched && wrong != 0) return Error{.code = Errc::io, .context = fmt::format("{} wrong blocks", wrong)};
+  return launched;
+}
+
+Result<void> compact(Communicator& comm, int rounds) {
+  std::vector<Block> blocks;
+  std::size_t moved = 0;
+  for (int round = 1; round <= rounds; ++round) {
+    if (Result<void> taken = exchange_block(comm, blocks, static_cast<std::uint64_t>(round)); !taken) return taken;
+    const Result<std::vector<shmem::Move>> moves = comm.compact();
+    if (!moves) return moves.error();
+    moved += moves->size();
+    for (Block& block : blocks) block.at = shmem::place_after(*moves, block.at);
+    if (Result<void> read = read_blocks(comm, blocks); !read) return read;
+  }
+  if (moved == 0) return Error{.code = Errc::io, .context = "nothing was ever moved"};
+  return {};
+}
+
 Result<std::string> run(const Plan& plan) {
   const Result<Config> config = Config::load();
   if (!config) return config.error();
@@ -128,6 +192,11 @@ Result<std::string> run(const Plan& plan) {
     return fmt::format("rank {} of {}: {} rounds", (*world)->rank(), (*world)->ranks(), plan.rounds);
   }
   Communicator& all = (*world)->all();
+  if (plan.compact) {
+    if (Result<void> done = compact(all, plan.rounds); !done) return done.error();
+    if (Result<void> ended = (*world)->finalize(); !ended) return ended.error();
+    return fmt::format("rank {} of {}: {} rounds", all.rank(), all.ranks(), plan.rounds);
+  }
   const Result<Offset> table = all.allocate(Bytes{8 * static_cast<std::uint64_t>(all.ranks())});
   if (!table) return table.error();
   for (int round = 1; round <= plan.rounds; ++round) {

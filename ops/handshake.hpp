@@ -6,7 +6,6 @@
 //               every card equal, no fault  --> all ranks go on
 //               else                        --> all ranks leave with the same error; no row was written
 
-#include <functional>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -27,11 +26,10 @@ struct Handshake {
 /// would wait for it for ever; only the published profiles, whose entry barrier carries no error, leave it out.
 /// Order:   as the kernel.
 /// Errors:  as the kernel.
-template <class Kernel>
-Result<void> launch_collective(runtime::Communicator& comm, std::string_view op, const Handshake& handshake,
-                               const Kernel& kernel) {
+inline Result<void> launch_collective(runtime::Communicator& comm, std::string_view op, const Handshake& handshake,
+                                      runtime::Kernel kernel) {
   if (handshake.fault && !comm.profile().handshake) return *handshake.fault;
-  return comm.launch(op, std::cref(kernel));
+  return comm.launch(op, kernel);
 }
 
 /// A fault of `rank`.

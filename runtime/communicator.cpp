@@ -25,6 +25,12 @@ Error to_error(const std::exception& e) {
   return Error{.code = Errc::aborted, .context = fmt::format("exception in a kernel: {}", e.what())};
 }
 
+std::span<std::optional<Error>> cleared(std::span<std::optional<Error>> errors, std::int32_t count) {
+  const auto first = errors.first(static_cast<std::size_t>(count));
+  for (std::optional<Error>& error : first) error.reset();
+  return first;
+}
+
 }  // namespace
 
 Communicator::Communicator(Parts parts)
@@ -107,7 +113,7 @@ void Communicator::abort(const Error& reason, Core core) {
   }
 }
 
-void Communicator::run_block(Launch& launch, std::int32_t block, std::int32_t physical_core, const Kernel& kernel,
+void Communicator::run_block(Launch& launch, std::int32_t block, std::int32_t physical_core, Kernel kernel,
                              std::optional<Error>& failure) {
   shmem::Fabric& fabric = *fabrics_[static_cast<std::size_t>(physical_core)];
   CoreContext context(fabric, slots(), map(), profile_,
@@ -142,7 +148,7 @@ void Communicator::keep_in_step(std::int32_t blocks) {
   cores_in_step_ = blocks;
 }
 
-Result<void> Communicator::launch(std::string_view op, std::int32_t blocks, const Kernel& kernel) {
+Result<void> Communicator::launch(std::string_view op, std::int32_t blocks, Kernel kernel) {
   SHMOE_EXPECTS(blocks >= 1 && blocks <= shmem::kMaxCores, "a launch of {} cores; 1 to {} are possible", blocks,
                 shmem::kMaxCores);
   if (std::optional<Error> dead = aborted()) return *std::move(dead);
@@ -153,8 +159,8 @@ Result<void> Communicator::launch(std::string_view op, std::int32_t blocks, cons
                .physical = cores(),
                .sync_base = shmem::load_slot(peers_, rank(), slots().sync_all().at(0, Rank{0})),
                .sync_limit = peers_.wait_limit ? std::optional(2 * *peers_.wait_limit) : std::nullopt,
-               .faults = std::vector<std::optional<Error>>(static_cast<std::size_t>(blocks))};
-  std::vector<std::optional<Error>> failures(static_cast<std::size_t>(blocks));
+               .faults = cleared(faults_, blocks)};
+  const std::span<std::optional<Error>> failures = cleared(failures_, blocks);
   grid.run([&](Core core) {
     for (std::int32_t block = core.value(); block < blocks; block += cores()) {
       run_block(state, block, core.value(), kernel, failures[static_cast<std::size_t>(block)]);

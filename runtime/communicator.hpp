@@ -2,6 +2,7 @@
 // A group of ranks with a block of memory, slots and rounds of its own. Several live side by side; one rank may be in
 // many. Operators run on a communicator, one after the other.
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -14,13 +15,14 @@
 
 #include "runtime/core_context.hpp"
 #include "runtime/grid.hpp"
+#include "shmem/function_ref.hpp"
 #include "shmem/heap.hpp"
 #include "shmem/peers.hpp"
 
 namespace shmoe::runtime {
 
 /// A kernel body: runs once on every core of the launch.
-using Kernel = std::function<void(CoreContext&)>;
+using Kernel = shmem::FunctionRef<void(CoreContext&)>;
 
 /// Makes the fabric of a core; decorators wrap what it returns.
 using FabricMaker = std::function<std::unique_ptr<shmem::Fabric>(const shmem::Peers&, Core)>;
@@ -75,10 +77,10 @@ class Communicator {
   ///          are ordered by the kernel alone.
   /// Errors:  what the first failing core left with. After an exception that is no Interrupted the job is aborted. A
   ///          launch while another one runs is a broken contract, and changes nothing.
-  Result<void> launch(std::string_view op, const Kernel& kernel) { return launch(op, cores(), kernel); }
+  Result<void> launch(std::string_view op, Kernel kernel) { return launch(op, cores(), kernel); }
   /// `blocks` logical cores; more than the physical ones run in batches and must not SyncAll.
   /// Order:   as above.
-  Result<void> launch(std::string_view op, std::int32_t blocks, const Kernel& kernel);
+  Result<void> launch(std::string_view op, std::int32_t blocks, Kernel kernel);
 
   /// All members.
   /// Order:   everything any member did before is readable by every member afterwards.
@@ -97,10 +99,13 @@ class Communicator {
   [[nodiscard]] std::optional<Error> aborted() const;
 
  private:
+  /// One a block; here and not in the launch, which then allocates nothing.
+  using Errors = std::array<std::optional<Error>, shmem::kMaxCores>;
+
   [[nodiscard]] std::span<std::byte> local_bytes(Offset at, Bytes size) const;
   /// A launch on fewer cores leaves the rounds of the others behind; see Profile::idle_cores_catch_up.
   void keep_in_step(std::int32_t blocks);
-  void run_block(Launch& launch, std::int32_t block, std::int32_t physical_core, const Kernel& kernel,
+  void run_block(Launch& launch, std::int32_t block, std::int32_t physical_core, Kernel kernel,
                  std::optional<Error>& failure);
 
   shmem::Peers peers_;
@@ -111,6 +116,8 @@ class Communicator {
   std::vector<std::unique_ptr<shmem::Fabric>> fabrics_;            // one a physical core
   std::deque<std::pmr::unsynchronized_pool_resource> workspaces_;  // one a physical core
   std::int32_t cores_in_step_ = shmem::kMaxCores;                  // of the last launch
+  Errors failures_;                                                // of the current launch
+  Errors faults_;                                                  // of its handshake
   mutable std::mutex abort_mutex_;                                 // never held across a call of a fabric
   mutable std::optional<Error> first_abort_;  // the first one seen here stays, whoever gives up later
   bool gave_up_ = false;                      // this rank wrote its reason

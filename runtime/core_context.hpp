@@ -3,7 +3,7 @@
 
 #include <memory_resource>
 #include <optional>
-#include <vector>
+#include <span>
 
 #include "shmem/context.hpp"
 #include "shmem/layout.hpp"
@@ -19,7 +19,7 @@ struct Launch {
   std::uint64_t sync_base = 0;  // value of the sync-all slot before the launch
   // Of a SyncAll: longer than that of other waits, so that the error names the peer a core waits for and not the core.
   std::optional<shmem::Time> sync_limit;
-  std::vector<std::optional<Error>> faults;  // one a block
+  std::span<std::optional<Error>> faults;  // one a block
 };
 
 class CoreContext : public shmem::Context {

@@ -1,10 +1,10 @@
 #include "runtime/grid.hpp"
 
-#include <condition_variable>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "shmem/team.hpp"
 
 namespace shmoe::runtime {
 
@@ -12,6 +12,7 @@ namespace {
 
 class ThreadGrid final : public Grid {
  public:
+  explicit ThreadGrid(shmem::Crowd crowd) : team_(crowd) {}
   ~ThreadGrid() override;
   void add_thread() {
     threads_.emplace_back([this, core = Core{threads_.size() + 1}] { serve(core); });
@@ -20,60 +21,43 @@ class ThreadGrid final : public Grid {
 
  private:
   void serve(Core core);
-  void run_claimed(const std::function<void(Core)>& body) override;
+  void begin() { team_.begin(static_cast<std::uint32_t>(threads_.size())); }
+  void run_claimed(CoreBody body) override;
 
-  std::mutex mutex_;
-  std::condition_variable start_;
-  std::condition_variable finish_;
-  const std::function<void(Core)>* body_ = nullptr;
-  std::uint64_t generation_ = 0;
-  std::int32_t running_ = 0;
-  bool closing_ = false;
+  shmem::Team team_;
+  const CoreBody* body_ = nullptr;    // null: the end
   std::vector<std::thread> threads_;  // cores 1 .. C-1
 };
 
 void ThreadGrid::serve(Core core) {
-  std::uint64_t seen = 0;
-  std::unique_lock lock(mutex_);
-  while (true) {
-    start_.wait(lock, [&] { return closing_ || generation_ != seen; });
-    if (closing_) return;
-    seen = generation_;
-    const auto* work = body_;
-    lock.unlock();
-    (*work)(core);
-    lock.lock();
-    if (--running_ == 0) finish_.notify_one();
+  for (std::uint32_t work = 1;; ++work) {
+    team_.await(work);
+    if (body_ == nullptr) return;
+    (*body_)(core);
+    team_.leave();
   }
 }
 
 ThreadGrid::~ThreadGrid() {
-  {
-    const std::lock_guard lock(mutex_);
-    closing_ = true;
-  }
-  start_.notify_all();
+  if (threads_.empty()) return;
+  body_ = nullptr;
+  begin();
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ThreadGrid::run_claimed(const std::function<void(Core)>& body) {
-  {
-    const std::lock_guard lock(mutex_);
-    body_ = &body;
-    running_ = static_cast<std::int32_t>(threads_.size());
-    ++generation_;
-  }
-  start_.notify_all();
+void ThreadGrid::run_claimed(CoreBody body) {
+  if (threads_.empty()) return body(Core{0});
+  body_ = &body;
+  begin();
   body(Core{0});
-  std::unique_lock lock(mutex_);
-  finish_.wait(lock, [&] { return running_ == 0; });
+  team_.join();
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Grid>> Grid::start(std::int32_t cores) {
+Result<std::unique_ptr<Grid>> Grid::start(std::int32_t cores, shmem::Crowd crowd) {
   SHMOE_EXPECTS(cores >= 1, "a grid of {} cores", cores);
-  auto grid = std::make_unique<ThreadGrid>();  // ends on every return what has started
+  auto grid = std::make_unique<ThreadGrid>(crowd);  // ends on every return what has started
   for (std::int32_t core = 1; core < cores; ++core) {
     try {
       grid->add_thread();
@@ -89,17 +73,12 @@ Result<std::unique_ptr<Grid>> Grid::start(std::int32_t cores) {
 }
 
 Grid::Claim::Claim(Grid& grid) : grid_(&grid) {
-  const std::lock_guard lock(grid.mutex_);
-  SHMOE_EXPECTS(!grid.busy_,
+  SHMOE_EXPECTS(grid.busy_.take(),
                 "a launch while another one is running on the {} cores of this rank: not from within a kernel, and not "
                 "from two threads at once",
                 grid.cores());
-  grid.busy_ = true;
 }
 
-Grid::Claim::~Claim() {
-  const std::lock_guard lock(grid_->mutex_);
-  grid_->busy_ = false;
-}
+Grid::Claim::~Claim() { grid_->busy_.give_back(); }
 
 }  // namespace shmoe::runtime

@@ -2,20 +2,24 @@
 // The cores of a rank: core 0 is the caller, the others are parked and live as long as the grid.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <mutex>
 
+#include "shmem/function_ref.hpp"
+#include "shmem/ladder.hpp"
 #include "shmem/result.hpp"
+#include "shmem/team.hpp"
 #include "shmem/types.hpp"
 
 namespace shmoe::runtime {
 
+/// What runs on each core.
+using CoreBody = shmem::FunctionRef<void(Core)>;
+
 class Grid {
  public:
-  /// Cores are threads.
+  /// Cores are threads, which sleep between launches that are far apart.
   /// Errors:  system where a thread cannot be had; those that have started are ended again.
-  static Result<std::unique_ptr<Grid>> start(std::int32_t cores);
+  static Result<std::unique_ptr<Grid>> start(std::int32_t cores, shmem::Crowd crowd);
   virtual ~Grid() = default;
   Grid(const Grid&) = delete;
   Grid& operator=(const Grid&) = delete;
@@ -31,23 +35,22 @@ class Grid {
     Claim& operator=(const Claim&) = delete;
 
     /// Runs `body(core)` once on each core and returns when all have. The body must not throw.
-    void run(const std::function<void(Core)>& body) const { grid_->run_claimed(body); }
+    void run(CoreBody body) const { grid_->run_claimed(body); }
 
    private:
     Grid* grid_;
   };
   /// Errors:  a broken contract where somebody has it, this or another communicator: one launch after the other.
   [[nodiscard]] Claim claim() { return Claim(*this); }
-  void run(const std::function<void(Core)>& body) { claim().run(body); }
+  void run(CoreBody body) { claim().run(body); }
 
  protected:
   Grid() = default;
 
  private:
-  virtual void run_claimed(const std::function<void(Core)>& body) = 0;
+  virtual void run_claimed(CoreBody body) = 0;
 
-  std::mutex mutex_;
-  bool busy_ = false;
+  shmem::Occupancy busy_;
 };
 
 }  // namespace shmoe::runtime

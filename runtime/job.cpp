@@ -32,6 +32,10 @@ std::string segment_name(const bootstrap::Launch& launch) {
   return fmt::format("{}{}.{:08x}.{}", shmem::kSegmentPrefix, job, random, launch.rank);
 }
 
+shmem::Crowd crowd_of(const Config& config, std::int32_t ranks) {
+  return ranks * config.cores > usable_cpus() ? shmem::Crowd::yes : shmem::Crowd::no;
+}
+
 /// What a rank has before it looks at its peers.
 struct OwnParts {
   std::unique_ptr<Grid> grid;
@@ -39,7 +43,8 @@ struct OwnParts {
 };
 
 Result<OwnParts> set_up(const Config& config, const JobShape& shape, Rank rank, const std::string& name) {
-  Result<std::unique_ptr<Grid>> grid = Grid::start(config.cores);
+  const shmem::Crowd crowd = crowd_of(config, shape.ranks);
+  Result<std::unique_ptr<Grid>> grid = Grid::start(config.cores, crowd);
   if (!grid) return std::move(grid).error();
   Result<std::shared_ptr<Mappings>> mappings = Mappings::create(shape, rank, name);
   if (!mappings) return std::move(mappings).error();
@@ -196,7 +201,7 @@ Result<Job> join_processes(const Config& config) {
              .grid = std::move(own->grid),
              .gone = [watch = std::make_shared<ProcessWatch>(cards)](Rank rank) { return watch->gone(rank); },
              .make_fabric = fabric_maker(config, false),
-             .oversubscribed = launch->size * config.cores > usable_cpus(),
+             .crowd = crowd_of(config, launch->size),
              .backing = mappings};
 }
 

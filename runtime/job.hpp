@@ -44,7 +44,7 @@ struct Job {
   std::unique_ptr<Grid> grid;
   std::function<std::optional<std::string>(Rank world_rank)> gone;
   FabricMaker make_fabric;
-  bool oversubscribed = false;
+  shmem::Crowd crowd = shmem::Crowd::no;
   std::shared_ptr<void> backing;  // keeps the mappings
 };
 

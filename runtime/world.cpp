@@ -49,7 +49,7 @@ shmem::Peers World::State::peers_of(CommunicatorId id, const std::vector<Rank>& 
     peers.commit = [commit = job.commit, block](Offset at, Bytes size) { return commit(at + block, size); };
   }
   if (job.config.wait_limit.count() > 0) peers.wait_limit = job.config.wait_limit;
-  peers.oversubscribed = job.oversubscribed;
+  peers.crowd = job.crowd;
   peers.flag_word = job.config.profile.flag_word;
   peers.strict = job.config.strict;
   peers.views = job.config.views;
@@ -203,7 +203,7 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
 
   ThreadJob shared;
   const auto run_rank = [&](Rank rank) -> Result<void> {
-    Result<std::unique_ptr<Grid>> grid = Grid::start(config.cores);
+    Result<std::unique_ptr<Grid>> grid = Grid::start(config.cores, shmem::Crowd::yes);
     if (!grid) return std::move(grid).error().within(fmt::format("rank {}", rank));
     Result<std::unique_ptr<World>> world =
         start(Job{.config = config,
@@ -218,7 +218,7 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
                   .grid = *std::move(grid),
                   .gone = [&shared](Rank peer) { return shared.gone(peer); },
                   .make_fabric = decorated(fabric_maker(config, true), decorate, rank),
-                  .oversubscribed = true,
+                  .crowd = shmem::Crowd::yes,
                   .backing = {}});
     if (!world) return std::move(world).error();
     Result<void> result;
@@ -230,7 +230,7 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
     if (!result) (*world)->abort(result.error());
     return result;
   };
-  const Result<std::unique_ptr<Grid>> seats = Grid::start(ranks);
+  const Result<std::unique_ptr<Grid>> seats = Grid::start(ranks, shmem::Crowd::yes);
   if (!seats) return Error(seats.error()).within("ranks as threads");
   (*seats)->run([&](Core seat) noexcept { shared.end(Rank{seat.value()}, run_rank(Rank{seat.value()})); });
   if (shared.failures.empty()) return {};

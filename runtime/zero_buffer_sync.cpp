@@ -119,16 +119,19 @@ void ZeroBufferSync::signal_slice(const BarrierWord& barrier, Errc error, Source
 
 void ZeroBufferSync::wait_slice(const BarrierWord& barrier, const Handshake* handshake,
                                 std::span<std::int64_t> wait_cost, SourceSite site) {
-  std::vector<Rank> peers;
-  std::vector<Slot> slots;
+  std::pmr::memory_resource* room = context_->workspace();
+  std::pmr::vector<Rank> peers(room);
+  std::pmr::vector<Slot> slots(room);
   const Slice slice = ranks_of_this_core();
+  peers.reserve(static_cast<std::size_t>(slice.size()));
+  slots.reserve(static_cast<std::size_t>(slice.size()));
   for (std::int64_t r = slice.first; r < slice.last; ++r) {
     if (Rank{r} == context_->rank()) continue;
     peers.emplace_back(r);
     slots.push_back(context_->slots().barrier().at(barrier.buffer, Rank{r}));
   }
   if (slots.empty()) return;
-  std::vector<std::uint64_t> observed(slots.size());
+  std::pmr::vector<std::uint64_t> observed(slots.size(), room);
   const shmem::WaitSpec all{.where = context_->rank(),
                             .slots = slots,
                             .compare = context_->profile().compare,

@@ -17,8 +17,8 @@ Token::~Token() {
 }
 
 Token Context::wait(const WaitSpec& spec, SourceSite site) {
-  SHMOE_EXPECTS(*open_views_ == 0, "core {} of rank {} waits at {}:{} while {} views are open: close them first",
-                place_.core, place_.rank, site.file, site.line, *open_views_);
+  SHMOE_EXPECTS(open_views_ == 0, "core {} of rank {} waits at {}:{} while {} views are open: close them first",
+                place_.core, place_.rank, site.file, site.line, open_views_);
   Result<Arrival> arrival = fabric_->wait(spec, site);
   if (!arrival) throw Interrupted(std::move(arrival).error());
   return {*arrival, site};

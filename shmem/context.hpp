@@ -3,7 +3,6 @@
 // Interrupted; the launch turns that into a Result, so protocol code reads as the spec draws it.
 
 #include <exception>
-#include <memory>
 #include <ranges>
 #include <span>
 #include <type_traits>
@@ -150,6 +149,8 @@ class Context {
   };
   Context(Fabric& fabric, const SlotPlan& slots, const Place& place)
       : fabric_(&fabric), slots_(&slots), place_(place) {}
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
 
   [[nodiscard]] Rank rank() const { return place_.rank; }
   [[nodiscard]] std::int32_t ranks() const { return place_.ranks; }
@@ -180,10 +181,10 @@ class Context {
     const std::span<const std::byte> place = fabric_->open_read(src, at, bytes_of<T>(scratch.size()), site);
     if (!place.empty()) {
       const auto* first = reinterpret_cast<const T*>(place.data());
-      return {fabric_, open_views_.get(), src, at, std::span<const T>{first, scratch.size()}, site};
+      return {fabric_, &open_views_, src, at, std::span<const T>{first, scratch.size()}, site};
     }
     get(src, at, scratch, ordered, site);
-    return {nullptr, open_views_.get(), src, at, std::span<const T>{scratch}, site};
+    return {nullptr, &open_views_, src, at, std::span<const T>{scratch}, site};
   }
   /// Writes in place where the fabric can, else from `scratch` when the view closes.
   template <Plain T>
@@ -191,7 +192,7 @@ class Context {
     const std::span<std::byte> place = fabric_->open_write(dst, at, bytes_of<T>(scratch.size()), site);
     const bool in_place = !place.empty();
     const std::span<T> data = in_place ? std::span<T>{reinterpret_cast<T*>(place.data()), scratch.size()} : scratch;
-    return {*fabric_, open_views_.get(), in_place, dst, at, data, site};
+    return {*fabric_, &open_views_, in_place, dst, at, data, site};
   }
 
   /// Notify.
@@ -232,8 +233,7 @@ class Context {
   Fabric* fabric_;
   const SlotPlan* slots_;
   Place place_;
-  // On the heap so that views stay valid when a Context is moved.
-  std::unique_ptr<int> open_views_ = std::make_unique<int>(0);
+  int open_views_ = 0;  // views point to it
 };
 
 }  // namespace shmoe::shmem

@@ -2,18 +2,18 @@
 
 #include <bit>
 #include <limits>
+#include <string>
+#include <utility>
 
 #include "shmem/hash.hpp"
 
 namespace shmoe::shmem {
 namespace {
 
-constexpr std::uint64_t kOperationAllocate = 1;
-constexpr std::uint64_t kOperationFree = 2;
-
-/// Bytes from `offset` to the next multiple of a power of two.
-constexpr std::uint64_t padding_to(std::uint64_t offset, std::uint64_t alignment) {
-  return (0 - offset) & (alignment - 1);
+Error no_block(Offset offset) {
+  return Error{Errc::invalid_argument,
+               fmt::format("no live block starts at offset {}: it was freed before, or never allocated", offset),
+               {}};
 }
 
 }  // namespace
@@ -22,13 +22,13 @@ Heap::Heap(Offset begin, Bytes size) : capacity_(size.value() / kGranule.value()
   SHMOE_EXPECTS(begin.value() % kGranule.value() == 0, "the heap begins at {}, between two granules", begin);
   SHMOE_EXPECTS(size.value() <= std::numeric_limits<std::uint64_t>::max() - begin.value(),
                 "a heap of {} bytes at {} passes 2^64", size, begin);
-  record(0, begin, capacity_);
+  record(Call::create, {begin.value(), capacity_.value()});
   if (capacity_.value() == 0) return;
   first_ = new_node(begin.value(), capacity_.value());
   insert_free(first_);
 }
 
-Result<Offset> Heap::allocate(Bytes size, Bytes alignment) {
+Result<Offset> Heap::allocate(Bytes size, Bytes alignment, Mobility mobility) {
   if (size.value() == 0) return Error{Errc::invalid_argument, "a block of 0 bytes; ask for at least one", {}};
   if (!std::has_single_bit(alignment.value()) || alignment < kGranule) {
     return Error{
@@ -49,7 +49,10 @@ Result<Offset> Heap::allocate(Bytes size, Bytes alignment) {
   const Offset offset{nodes_[id].offset};
   live_.emplace(offset.value(), id);
   used_ = used_ + Bytes{rounded};
-  record(kOperationAllocate, offset, size);
+  nodes_[id].alignment = alignment.value();
+  nodes_[id].mobility = mobility;
+  movable_ += mobility == Mobility::movable;
+  record(Call::allocate, {offset.value(), size.value(), alignment.value(), static_cast<std::uint64_t>(mobility)});
   return offset;
 }
 
@@ -60,16 +63,13 @@ Bytes Heap::size_of(Offset offset) const {
 
 Result<void> Heap::free(Offset offset) {
   const auto found = live_.find(offset.value());
-  if (found == live_.end()) {
-    return Error{Errc::invalid_argument,
-                 fmt::format("no live block starts at offset {}: it was freed before, or never allocated", offset),
-                 {}};
-  }
+  if (found == live_.end()) return no_block(offset);
   Id id = found->second;
   live_.erase(found);
   const Bytes size{nodes_[id].size};
   used_ = Bytes{used_.value() - size.value()};
-  record(kOperationFree, offset, size);
+  movable_ -= nodes_[id].mobility == Mobility::movable;
+  record(Call::free, {offset.value(), size.value()});
 
   const Id next = nodes_[id].next;
   if (next != kNone && nodes_[next].free_since != 0) {
@@ -86,6 +86,16 @@ Result<void> Heap::free(Offset offset) {
   return {};
 }
 
+Result<void> Heap::set_mobility(Offset offset, Mobility mobility) {
+  const auto found = live_.find(offset.value());
+  if (found == live_.end()) return no_block(offset);
+  const Mobility before = std::exchange(nodes_[found->second].mobility, mobility);
+  movable_ -= before == Mobility::movable;
+  movable_ += mobility == Mobility::movable;
+  record(Call::set_mobility, {offset.value(), static_cast<std::uint64_t>(mobility)});
+  return {};
+}
+
 Heap::Fit Heap::best_fit(std::uint64_t size, std::uint64_t alignment) const {
   for (auto range = by_size_.lower_bound({size, 0, 0}); range != by_size_.end(); ++range) {
     const std::uint64_t padding = padding_to(nodes_[range->id].offset, alignment);
@@ -96,8 +106,10 @@ Heap::Fit Heap::best_fit(std::uint64_t size, std::uint64_t alignment) const {
 
 Error Heap::no_fit(Bytes size, Bytes alignment) const {
   const bool enough = size <= free_bytes();
-  const char* advice = enough ? "free neighbouring blocks, or allocate large blocks before small ones"
-                              : "free blocks first, or start with a larger heap";
+  const std::string advice =
+      !enough         ? "free blocks first, or start with a larger heap"
+      : movable_ != 0 ? fmt::format("compact() joins free ranges: {} of {} blocks are movable", movable_, live_blocks())
+                      : "free neighbouring blocks, or allocate large blocks before small ones";
   return Error{enough ? Errc::fragmented : Errc::out_of_memory,
                fmt::format("asked for {} bytes aligned to {}; {} of {} are free, the largest free range has {}; {}",
                            size, alignment, free_bytes(), capacity_, largest_free(), advice),
@@ -106,12 +118,12 @@ Error Heap::no_fit(Bytes size, Bytes alignment) const {
 
 Heap::Id Heap::new_node(std::uint64_t offset, std::uint64_t size) {
   if (spare_.empty()) {
-    nodes_.push_back({offset, size});
+    nodes_.push_back({.offset = offset, .size = size});
     return static_cast<Id>(nodes_.size() - 1);
   }
   const Id id = spare_.back();
   spare_.pop_back();
-  nodes_[id] = {offset, size};
+  nodes_[id] = {.offset = offset, .size = size};
   return id;
 }
 
@@ -135,17 +147,25 @@ void Heap::absorb_next(Id id) {
 }
 
 void Heap::insert_free(Id id) {
-  nodes_[id].free_since = ++clock_;
-  by_size_.insert({nodes_[id].size, nodes_[id].free_since, id});
+  Node& node = nodes_[id];
+  node.free_since = ++clock_;
+  const FreeRange range{node.size, node.free_since, id};
+  if (spare_range_) {
+    spare_range_.value() = range;
+    node.range = by_size_.insert(std::move(spare_range_)).position;
+  } else {
+    node.range = by_size_.insert(range).first;
+  }
 }
 
 void Heap::remove_free(Id id) {
-  by_size_.erase({nodes_[id].size, nodes_[id].free_since, id});
+  spare_range_ = by_size_.extract(nodes_[id].range);
   nodes_[id].free_since = 0;
 }
 
-void Heap::record(std::uint64_t operation, Offset offset, Bytes size) {
-  for (const std::uint64_t word : {operation, offset.value(), size.value()}) history_ = scattered(history_ + word);
+void Heap::record(Call call, std::initializer_list<std::uint64_t> arguments) {
+  history_ = scattered(history_ + static_cast<std::uint64_t>(call));
+  for (const std::uint64_t word : arguments) history_ = scattered(history_ + word);
 }
 
 }  // namespace shmoe::shmem

@@ -95,7 +95,7 @@ void MappedFabric::touch(Access /*access*/, Rank owner, Offset at, Bytes size, S
 
 void MappedFabric::actor(const ActorEvent& event, SourceSite /*site*/) {
   const bool entering = event.kind == ActorEvent::Kind::enter;
-  activity_.op = entering ? std::string(event.op) : std::string();
+  activity_.op.assign(entering ? event.op : std::string_view());  // into the room it has
   if (entering) activity_.round = event.round;
   record_->op.store(activity_.op);
   record_->life.store(static_cast<std::uint8_t>(entering ? Life::running : Life::parked), std::memory_order_relaxed);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shmem/fabric.hpp"
+#include "shmem/ladder.hpp"
 #include "shmem/layout.hpp"
 #include "shmem/records.hpp"
 #include "shmem/signal.hpp"
@@ -41,9 +42,9 @@ struct Peers {
   /// Pages of own memory that are about to be used for the first time.
   std::function<Result<void>(Offset, Bytes)> commit;  // may be empty
   /// Own symmetric memory that nobody may use any more.
-  std::function<void(Offset, Bytes)> release;        // may be empty
-  std::optional<Time> wait_limit;                    // deadline of waits that bring none, counted from their start
-  bool oversubscribed = false;                       // more cores in the job than CPUs: waits do not spin
+  std::function<void(Offset, Bytes)> release;  // may be empty
+  std::optional<Time> wait_limit;              // deadline of waits that bring none, counted from their start
+  Crowd crowd = Crowd::no;
   FlagWord flag_word = FlagWord::sequence56_error8;  // of the barriers, for messages
   bool strict = true;                                // writers and signal kinds are checked at every signal
   bool views = true;  // false: no place is ever offered, everything goes through get and put

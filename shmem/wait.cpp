@@ -3,23 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
-#include <climits>
-#include <ctime>
-#include <thread>
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "shmem/futex.hpp"
+#include "shmem/ladder.hpp"
 
 namespace shmoe::shmem {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kSpins = 200;
-// A futex wake across cores takes about as long to run, so yielding this long costs nothing and often saves it.
-constexpr Time kYieldTime = 100us;
 // How often a sleeping wait asks its overseer.
 constexpr Time kTick = 100ms;
 constexpr std::size_t kMaxWaitv = 128;
@@ -38,40 +30,6 @@ std::atomic_ref<std::uint64_t> word(std::byte* slot) {
 }
 
 Time clock_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
-
-void pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#else
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-#endif
-}
-
-timespec to_timespec(Time t) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(t);
-  return {.tv_sec = seconds.count(), .tv_nsec = (t - seconds).count()};
-}
-
-void futex_wake(std::uint32_t* address, Sharing sharing) {
-  const int op = FUTEX_WAKE | (sharing == Sharing::threads ? FUTEX_PRIVATE_FLAG : 0);
-  syscall(SYS_futex, address, op, INT_MAX, nullptr, nullptr, 0);
-}
-
-void futex_wait(std::uint32_t* address, std::uint32_t expected, Time limit, Sharing sharing) {
-  const int op = FUTEX_WAIT | (sharing == Sharing::threads ? FUTEX_PRIVATE_FLAG : 0);
-  const timespec timeout = to_timespec(limit);
-  syscall(SYS_futex, address, op, expected, &timeout, nullptr, 0);
-}
-
-/// Sleeps on several bells; where futex_waitv is missing or forbidden, on the first for a moment.
-void futex_wait_any(std::span<const futex_waitv> bells, Time limit, Sharing sharing) {
-  const timespec timeout = to_timespec(clock_now() + limit);
-  const long rc =
-      syscall(SYS_futex_waitv, bells.data(), static_cast<unsigned>(bells.size()), 0U, &timeout, CLOCK_MONOTONIC);
-  if (rc >= 0 || errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT) return;
-  auto* address = reinterpret_cast<std::uint32_t*>(bells.front().uaddr);
-  futex_wait(address, static_cast<std::uint32_t>(bells.front().val), std::min<Time>(limit, 1ms), sharing);
-}
 
 }  // namespace
 
@@ -161,18 +119,7 @@ std::optional<Arrival> Waiter::test(const WaitSpec& spec) const {
 }
 
 bool Waiter::spin_and_yield(const WaitSpec& spec, Progress& progress, Arrival& arrival) const {
-  if (!peers_->oversubscribed) {
-    for (int i = 0; i < kSpins; ++i) {
-      if (satisfied(spec, progress, arrival)) return true;
-      pause();
-    }
-  }
-  const Time end = clock_now() + kYieldTime;
-  do {
-    if (satisfied(spec, progress, arrival)) return true;
-    std::this_thread::yield();
-  } while (clock_now() < end);
-  return false;
+  return climb(peers_->crowd, [&] { return satisfied(spec, progress, arrival); });
 }
 
 bool Waiter::sleep_once(const WaitSpec& spec, Progress& progress, Arrival& arrival, Time limit) const {
@@ -194,10 +141,10 @@ bool Waiter::sleep_once(const WaitSpec& spec, Progress& progress, Arrival& arriv
   if (!done && !moved_on) {
     if (count < spec.slots.size() && spec.match != Match::all) limit = std::min<Time>(limit, 1ms);
     if (count == 1) {
-      futex_wait(reinterpret_cast<std::uint32_t*>(bells[0].uaddr), static_cast<std::uint32_t>(bells[0].val), limit,
-                 sharing_);
+      futex_sleep(reinterpret_cast<std::uint32_t*>(bells[0].uaddr), static_cast<std::uint32_t>(bells[0].val), limit,
+                  sharing_);
     } else {
-      futex_wait_any({bells.data(), count}, limit, sharing_);
+      futex_sleep_any({bells.data(), count}, limit, sharing_);
     }
   }
   for (std::size_t i = 0; i < count; ++i) {

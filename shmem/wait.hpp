@@ -8,12 +8,10 @@
 // there is still something to wait for.
 
 #include "shmem/fabric.hpp"
+#include "shmem/futex.hpp"
 #include "shmem/peers.hpp"
 
 namespace shmoe::shmem {
-
-/// Whether the futex of a bell is used by several processes.
-enum class Sharing : std::uint8_t { processes, threads };
 
 /// What a core is doing, for its wait record and for messages.
 struct Activity {

@@ -11,7 +11,7 @@ namespace shmoe::apps {
 
 /// The kernel in every round, on every rank.
 inline runtime::check::Body every_round(const runtime::check::Setting& setting, const char* op,
-                                        runtime::Kernel kernel) {
+                                        std::function<void(runtime::CoreContext&)> kernel) {
   return [rounds = setting.rounds, op, kernel = std::move(kernel)](runtime::Communicator& comm) -> Result<void> {
     for (std::int32_t round = 0; round < rounds; ++round) {
       if (Result<void> done = comm.launch(op, kernel); !done) return done;

@@ -96,7 +96,7 @@ Body sync_all(const Setting& setting) {
 /// Launches on fewer cores in between: the cores that sat out come back into step.
 Body idle_cores(const Setting& setting, int barriers) {
   return [rounds = setting.rounds, barriers](Communicator& comm) -> Result<void> {
-    const runtime::Kernel kernel = [barriers](CoreContext& context) {
+    const auto kernel = [barriers](CoreContext& context) {
       ZeroBufferSync sync(context);
       for (int i = 0; i < barriers; ++i) sync.barrier_all();
     };

@@ -24,6 +24,7 @@ constexpr const char* kDescription =
     "  shmoe run -n 4 -- ./program    start the ranks of any program\n"
     "  shmoe info --layout            where everything lies in a rank's memory\n"
     "  shmoe check run all            search schedules for deadlocks and races\n"
+    "  mpirun -np 2 shmoe bench ep    how fast, beside MPI and the limits of the machine\n"
     "  shmoe moe --help               more about one command";
 
 /// What stands behind the first "--" of `shmoe run`; the program's options are none of ours.
@@ -130,6 +131,7 @@ int run_command_line(int argc, char** argv) {
   add_info(app, invocation);
   add_clean(app, invocation);
   add_check(app, invocation);
+  add_bench(app, invocation);
   app.footer("\nSettings from the environment:\n" + runtime::settings_text());
   const int code = parse_and_run(app, invocation);
   if (standard_output_is_written()) return code;

@@ -25,7 +25,7 @@ class FiberGrid final : public Grid {
   [[nodiscard]] std::int32_t cores() const override { return cores_; }
 
  private:
-  void run_claimed(const std::function<void(Core)>& body) override {
+  void run_claimed(CoreBody body) override {
     Handover to_cores;
     Handover to_host;
     to_cores.give();
@@ -35,13 +35,13 @@ class FiberGrid final : public Grid {
     to_host.take();
   }
 
-  void start(const std::function<void(Core)>& body, const Handover& to_cores, Handover& to_host) {
+  void start(CoreBody body, const Handover& to_cores, Handover& to_host) {
     const Unseen unseen;
     std::size_t& running = scheduler_.core(host_).running;
     for (Core core{1}; core.value() < cores_; ++core) {
       races_.on_fork(host_, host_ + core.index());
       ++running;
-      scheduler_.start(host_ + core.index(), [&, core] {
+      scheduler_.start(host_ + core.index(), [&, body, core] {
         to_cores.take();
         body(core);
         to_host.give();

@@ -116,7 +116,7 @@ struct Plan {
     peers.control_map = control;
     peers.overseer = options.overseer;
     peers.wait_limit = options.wait_limit;
-    peers.oversubscribed = options.oversubscribed;
+    peers.crowd = options.oversubscribed ? Crowd::yes : Crowd::no;
     peers.strict = options.strict;
     peers.views = options.views;
     return peers;

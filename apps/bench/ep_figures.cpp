@@ -1,0 +1,127 @@
+#include "apps/bench/ep_figures.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace shmoe::apps {
+namespace {
+
+constexpr double kMicrosecond = 1e3;  // in nanoseconds
+
+/// span_of: the Lap that a rank noted.
+template <class SpanOf>
+double wall_of(const Block& block, const SpanOf& span_of) {
+  std::int64_t start = std::numeric_limits<std::int64_t>::max();
+  std::int64_t end = 0;
+  for (const BlockRecord& rank : block) {
+    const Lap lap = span_of(rank);
+    start = std::min(start, lap.start);
+    end = std::max(end, lap.end);
+  }
+  return static_cast<double>(end - start) / kMicrosecond;
+}
+
+template <class Figure>
+Series series_of(const std::vector<Block>& blocks, const Figure& figure) {
+  Series series;
+  series.reserve(blocks.size());
+  for (const Block& block : blocks) series.push_back(figure(block));
+  return series;
+}
+
+template <class SpanOf>
+Series walls(const std::vector<Block>& blocks, const SpanOf& span_of) {
+  return series_of(blocks, [&](const Block& block) { return wall_of(block, span_of); });
+}
+
+Lap span_of_part(const Measured& measured, EpPart part) {
+  switch (part) {
+    case EpPart::dispatch: return measured.dispatch;
+    case EpPart::dispatch_consume:
+      return {.start = measured.dispatch.start,
+              .end = measured.first_read.end,
+              .cpu = measured.dispatch.cpu + measured.first_read.cpu};
+    case EpPart::combine: return measured.combine;
+  }
+  return {};
+}
+
+Series copied_us(const std::vector<Block>& blocks, std::size_t kind) {
+  return walls(blocks, [kind](const BlockRecord& rank) { return rank.copies[kind]; });
+}
+
+/// Two spans with a barrier between them that belongs to neither.
+Series copied_and_read_us(const std::vector<Block>& blocks, std::size_t kind) {
+  Series sum = copied_us(blocks, kind);
+  const Series reads = walls(blocks, [kind](const BlockRecord& rank) { return rank.reads_of_copies[kind]; });
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += reads[i];
+  return sum;
+}
+
+Series read_us(const std::vector<Block>& blocks, std::size_t kind) {
+  return walls(blocks, [kind](const BlockRecord& rank) { return rank.reads[kind]; });
+}
+
+/// The kind with the smallest median, and its series.
+template <class SeriesOf>
+std::pair<std::size_t, Series> best_of(std::size_t kinds, const SeriesOf& series_of_kind) {
+  std::pair<std::size_t, Series> best{0, series_of_kind(std::size_t{0})};
+  for (std::size_t kind = 1; kind < kinds; ++kind) {
+    Series series = series_of_kind(kind);
+    if (estimate(series).median < estimate(best.second).median) best = {kind, std::move(series)};
+  }
+  return best;
+}
+
+}  // namespace
+
+Series wall_us(const std::vector<Block>& blocks, std::size_t contender, EpPart part) {
+  return walls(blocks, [=](const BlockRecord& rank) { return span_of_part(rank.contenders[contender], part); });
+}
+
+Series cpu_us_a_row(const std::vector<Block>& blocks, std::size_t contender, EpPart part, std::int64_t rows) {
+  return series_of(blocks, [=](const Block& block) {
+    std::int64_t cpu = 0;
+    for (const BlockRecord& rank : block) cpu += span_of_part(rank.contenders[contender], part).cpu;
+    return static_cast<double>(cpu) / kMicrosecond / static_cast<double>(std::max<std::int64_t>(rows, 1));
+  });
+}
+
+Series stage_us(const std::vector<Block>& blocks, std::size_t contender, std::size_t stage) {
+  return series_of(blocks, [=](const Block& block) {
+    std::int64_t longest = 0;
+    for (const BlockRecord& rank : block) longest = std::max(longest, rank.contenders[contender].stages[stage]);
+    return static_cast<double>(longest) / kMicrosecond;
+  });
+}
+
+Limit limit_of(const std::vector<Block>& blocks, EpPart part) {
+  if (part == EpPart::combine) {
+    auto [kind, us] = best_of(kReadKinds.size(), [&](std::size_t k) { return read_us(blocks, k); });
+    return {kReadNames[kind], std::move(us)};
+  }
+  auto [kind, us] = best_of(kCopyKinds.size(), [&](std::size_t k) {
+    return part == EpPart::dispatch ? copied_us(blocks, k) : copied_and_read_us(blocks, k);
+  });
+  return {kCopyNames[kind], std::move(us)};
+}
+
+Series copy_within_us(const std::vector<Block>& blocks) {
+  return series_of(blocks, [](const Block& block) {
+    std::int64_t longest = 0;
+    for (const BlockRecord& rank : block) longest = std::max(longest, rank.copy_within.end - rank.copy_within.start);
+    return static_cast<double>(longest) / kMicrosecond;
+  });
+}
+
+std::size_t fastest_copied_and_read(const std::vector<Block>& blocks) {
+  return best_of(kCopyKinds.size(), [&](std::size_t kind) { return copied_and_read_us(blocks, kind); }).first;
+}
+
+bool is_verified(const std::vector<Block>& blocks, std::size_t contender) {
+  return std::ranges::all_of(blocks, [=](const Block& block) {
+    return std::ranges::all_of(block, [=](const BlockRecord& rank) { return rank.contenders[contender].right == 1; });
+  });
+}
+
+}  // namespace shmoe::apps

@@ -1,0 +1,40 @@
+#pragma once
+// From what each rank noted in each block to one figure a block.
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "apps/bench/ep_blocks.hpp"
+#include "apps/bench/samples.hpp"
+
+namespace shmoe::apps {
+
+enum class EpPart : std::uint8_t { dispatch, dispatch_consume, combine };
+inline constexpr std::array kEpParts{EpPart::dispatch, EpPart::dispatch_consume, EpPart::combine};
+
+/// One sample a block.
+using Series = std::vector<double>;
+
+/// Microseconds from the first rank's start to the last rank's end.
+Series wall_us(const std::vector<Block>& blocks, std::size_t contender, EpPart part);
+/// Microseconds of CPU time of all ranks together, for each of `rows`.
+Series cpu_us_a_row(const std::vector<Block>& blocks, std::size_t contender, EpPart part, std::int64_t rows);
+/// Microseconds of the rank that took longest in this stage.
+Series stage_us(const std::vector<Block>& blocks, std::size_t contender, std::size_t stage);
+
+/// What a part is measured by, and which way of doing it was the fastest.
+struct Limit {
+  const char* kind = "";
+  Series us;
+};
+Limit limit_of(const std::vector<Block>& blocks, EpPart part);
+/// Copies within a rank, of the rank that took longest.
+Series copy_within_us(const std::vector<Block>& blocks);
+/// By number of kCopyKinds.
+std::size_t fastest_copied_and_read(const std::vector<Block>& blocks);
+
+/// Whether all ranks found all results right in every block.
+bool is_verified(const std::vector<Block>& blocks, std::size_t contender);
+
+}  // namespace shmoe::apps

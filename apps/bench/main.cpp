@@ -1,0 +1,299 @@
+// The benchmarks behind `shmoe bench`. A program of its own, so that `shmoe` stays free of MPI and its ranks start fast.
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <limits>
+#include <memory>
+
+#include <fmt/ranges.h>
+
+#include "apps/bench/barrier_bench.hpp"
+#include "apps/bench/ep_bench.hpp"
+#include "apps/bench/start_bench.hpp"
+#include "apps/shmoe/command.hpp"
+#include "apps/standard_streams.hpp"
+#include "runtime/telling.hpp"
+
+namespace shmoe::apps {
+namespace {
+
+constexpr const char* kEpHelp =
+    "How long dispatch and combine take, beside three ways that MPI has and beside what the machine can do at best.\n\n"
+    "  mpirun -np 2 shmoe bench ep                       one rank a CPU; more ranks than CPUs need --oversubscribe\n"
+    "  mpirun -np 2 shmoe bench ep --json report.json    the rows of bench.schema.json as well\n"
+    "  shmoe run -n 64 -- shmoe bench ep --tokens 8      without MPI: ours and its limits alone\n\n"
+    "In one job, block after block and by turns:\n"
+    "  ours           layout, notify, dispatch; combine\n"
+    "  MPI pipeline   sort, Alltoall of counts, pack, Alltoallv, permute to expert-major; back: permute, Alltoallv, "
+    "sum\n"
+    "  MPI hindexed   Alltoallw with types that pick rows and place them, no packing; likewise back; sum\n"
+    "  MPI window     Allgather of counts, direct stores into a shared window, sync and barrier; back: direct loads\n"
+    "  limits         bare copies of the same rows to the same places, by memcpy, streaming stores and rep movsb, "
+    "then\n"
+    "                 a bare read of them; bare reads of the K rows of each token\n"
+    "All contenders use our own weighted sum, the window the fastest of the three copies, and their rows lie on huge\n"
+    "pages where there are any. Every result of every block is compared with a sequential reference, to the bit.\n\n"
+    "A time is from the first rank's start to the last rank's end of one call, behind a barrier; CPU us/row is the "
+    "CPU\n"
+    "time of all ranks over the rows of all ranks. 'of limit' is limit over time: 1 is all that this machine gives.\n"
+    "Warm: the same call came right before. Cold: caches are swept before each call.";
+constexpr const char* kTopkHelp =
+    "What a row costs at one top k against another: ours at both by turns, in one job.\n\n"
+    "  mpirun -np 2 shmoe bench topk                     9 against 8\n"
+    "  mpirun -np 2 shmoe bench topk --topk 16 --against 4";
+constexpr const char* kBarrierHelp =
+    "One round of the barrier of all ranks, within a kernel and as a call of the host, beside MPI_Barrier and, of two\n"
+    "ranks, beside a bare flag there and back.\n\n"
+    "  mpirun -np 2 shmoe bench barrier\n"
+    "  shmoe run -n 384 --no-prefix -- shmoe bench barrier --rounds 20 --blocks 5    without MPI: ours alone";
+constexpr const char* kStartHelp =
+    "How long a job takes to start: from the exec of `shmoe run` until every rank has finished layout and notify.\n"
+    "Starts the ranks itself.\n\n"
+    "  shmoe bench start                                 8 ranks\n"
+    "  shmoe bench start --ranks 384 --repeats 3";
+
+constexpr std::array kDtypes{DType::bf16, DType::fp16, DType::fp32};
+
+/// What the parser fills in.
+struct BenchOptions {
+  EpPlan ep;
+  std::string dtype = "bf16";
+  std::int32_t against = 8;
+  BarrierPlan barrier;
+  StartPlan start;
+  std::optional<std::int32_t> cores;
+  JsonTarget json;
+};
+
+std::string ep_words(const BenchOptions& options) {
+  const EpShape& shape = options.ep.shape;
+  return fmt::format("--tokens {} --hidden {} --topk {} --experts {} --dtype {} --seed {} --blocks {}{}{}",
+                     shape.tokens, shape.hidden, shape.topk, shape.experts, options.dtype, shape.seed,
+                     options.ep.blocks, options.ep.cold ? " --cold" : "",
+                     options.cores ? fmt::format(" --cores {}", *options.cores) : "");
+}
+
+/// Before any rank meets another: all of them find the same.
+int refuse(const std::string& name, const Error& error) {
+  runtime::tell_alike([&] { bench_failed(name, error); });
+  return 1;
+}
+
+Result<void> check_shape(const EpShape& shape) {
+  if (shape.topk <= shape.experts) return {};
+  return Error{.code = Errc::invalid_argument,
+               .context = fmt::format("top {} of {} experts: give a smaller --topk or more --experts", shape.topk,
+                                      shape.experts)};
+}
+
+int run_ep(const BenchOptions& options) {
+  const BenchJob job{.name = "shmoe bench ep",
+                     .options = ep_words(options),
+                     .cores = options.cores,
+                     .json = options.json,
+                     .body = [&](BenchPlace& place) { return bench_ep(place, options.ep); }};
+  if (auto right = check_shape(options.ep.shape); !right) return refuse(job.name, right.error());
+  return run_bench_job(job);
+}
+
+int run_topk(const BenchOptions& options) {
+  const BenchJob job{.name = "shmoe bench topk",
+                     .options = fmt::format("{} --against {}", ep_words(options), options.against),
+                     .cores = options.cores,
+                     .json = options.json,
+                     .body = [&](BenchPlace& place) { return bench_topk(place, options.ep, options.against); }};
+  if (options.against == options.ep.shape.topk) {
+    return refuse(job.name, {.code = Errc::invalid_argument, .context = "--against is --topk: nothing to compare"});
+  }
+  EpShape other = options.ep.shape;
+  other.topk = options.against;
+  for (const EpShape& shape : {options.ep.shape, other}) {
+    if (auto right = check_shape(shape); !right) return refuse(job.name, right.error());
+  }
+  return run_bench_job(job);
+}
+
+int run_barrier(const BenchOptions& options) {
+  return run_bench_job(
+      {.name = "shmoe bench barrier",
+       .options = fmt::format("--rounds {} --blocks {}{}", options.barrier.rounds, options.barrier.blocks,
+                              options.cores ? fmt::format(" --cores {}", *options.cores) : ""),
+       .cores = options.cores,
+       .json = options.json,
+       .body = [&](BenchPlace& place) { return bench_barrier(place, options.barrier); }});
+}
+
+int run_start(const BenchOptions& options) {
+  const std::string name = "shmoe bench start";
+  const auto launch = bootstrap::detect_launch(bootstrap::process_environment());
+  if (!launch) return bench_failed(name, launch.error());
+  if (launch->launcher != "none") {
+    return refuse(name,
+                  {.code = Errc::invalid_argument,
+                   .context = fmt::format("it starts the ranks itself, but this one was started by {}: run it alone",
+                                          launch->launcher)});
+  }
+  if (auto writable = check_writable(options.json); !writable) return bench_failed(name, writable.error());
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const auto report = bench_start(options.start, folder);
+  if (!report) return bench_failed(name, report.error());
+  const std::string command =
+      fmt::format("{} --ranks {} --repeats {}", name, options.start.ranks, options.start.repeats);
+  const auto written = write_report(*report, command, options.json);
+  return written ? 0 : bench_failed(name, written.error());
+}
+
+void add_json(CLI::App& command, BenchOptions& options) {
+  command
+      .add_option("--json", options.json,
+                  "the rows as JSON, to a file; without a file to standard output, instead of the table")
+      ->expected(0, 1)
+      ->default_str("-")
+      ->type_name("[FILE]");
+}
+
+void add_cores(CLI::App& command, BenchOptions& options) {
+  command.add_option("--cores", options.cores, "cores of a rank, default SHMOE_CORES; MPI uses one a rank")
+      ->check(CLI::Range(1, static_cast<int>(shmem::kMaxCores)).description(""))
+      ->type_name("C");
+}
+
+void add_shape(CLI::App& command, BenchOptions& options) {
+  EpShape& shape = options.ep.shape;
+  std::vector<std::string> dtypes;
+  for (const DType dtype : kDtypes) dtypes.emplace_back(name_of(dtype));
+  command.add_option("--tokens", shape.tokens, "tokens of a rank, default 128")
+      ->check(CLI::Range(0, 1 << 20).description(""))
+      ->type_name("T");
+  command.add_option("--hidden", shape.hidden, "columns of a row, default 7168")
+      ->check(CLI::Range(1, 1 << 20).description(""))
+      ->type_name("H");
+  command.add_option("--topk", shape.topk, "experts of a token")
+      ->check(CLI::Range(1, 4096).description(""))
+      ->type_name("K");
+  command.add_option("--experts", shape.experts, "experts of all ranks, default 256")
+      ->check(CLI::Range(1, 1 << 16).description(""))
+      ->type_name("E");
+  command.add_option("--dtype", options.dtype, "bf16, fp16 or fp32; default bf16")
+      ->check(CLI::IsMember(dtypes).description(""))
+      ->type_name("TYPE");
+  command.add_option("--seed", shape.seed, "of the routing and the tokens, default 1")
+      ->check(within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
+      ->type_name("S");
+  command.add_option("--blocks", options.ep.blocks, "measured calls of each kind, default 40")
+      ->check(CLI::Range(1, 1'000'000).description(""))
+      ->type_name("N");
+  command.add_flag("--cold", options.ep.cold, "sweep the caches before each call");
+  add_cores(command, options);
+  add_json(command, options);
+}
+
+void add_count(CLI::App& command, const char* name, std::int64_t& value, const char* meaning) {
+  command.add_option(name, value, meaning)->check(CLI::Range(1, 1'000'000).description(""))->type_name("N");
+}
+
+using Body = int (*)(const BenchOptions&);
+
+struct Command {
+  CLI::App* app;
+  Body body;
+};
+
+class CommandLine {
+ public:
+  CommandLine() {
+    add("ep", kEpHelp, run_ep, [&](CLI::App& app) { add_shape(app, options_); });
+    add("topk", kTopkHelp, run_topk, [&](CLI::App& app) {
+      add_shape(app, options_);
+      app.add_option("--against", options_.against, "the other top k, default 8")
+          ->check(CLI::Range(1, 4096).description(""))
+          ->type_name("K");
+    });
+    add("barrier", kBarrierHelp, run_barrier, [&](CLI::App& app) {
+      add_count(app, "--rounds", options_.barrier.rounds, "rounds of a block, default 1000");
+      add_count(app, "--blocks", options_.barrier.blocks, "blocks, default 20");
+      add_cores(app, options_);
+      add_json(app, options_);
+    });
+    add("start", kStartHelp, run_start, [&](CLI::App& app) {
+      app.add_option("-n,--ranks", options_.start.ranks, "ranks, default 8")
+          ->check(CLI::Range(1, 4096).description(""))
+          ->type_name("R");
+      add_count(app, "--repeats", options_.start.repeats, "starts, default 11");
+      add_json(app, options_);
+    });
+    app_.require_subcommand(1);
+  }
+
+  int run(int argc, char** argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::Success& asked) {
+      return app_.exit(asked);
+    } catch (const CLI::ParseError& error) {
+      runtime::tell_alike([&] { say("{}", fault_of(error, argc, argv)); });
+      return 1;
+    }
+    const auto chosen = std::ranges::find_if(commands_, [](const Command& command) { return command.app->parsed(); });
+    finish_options(*chosen->app);
+    return chosen->body(options_);
+  }
+
+ private:
+  template <class AddOptions>
+  void add(const char* name, const char* help, Body body, const AddOptions& add_options) {
+    CLI::App* command = app_.add_subcommand(name, help);
+    add_options(*command);
+    commands_.push_back({command, body});
+  }
+
+  void finish_options(const CLI::App& chosen) {
+    if (chosen.count("--json") > 0 && (!options_.json || options_.json->empty())) options_.json = "-";
+    options_.ep.shape.dtype =
+        *std::ranges::find_if(kDtypes, [&](DType dtype) { return options_.dtype == name_of(dtype); });
+    const bool compares = chosen.get_name() == "topk";
+    if (compares && chosen.count("--topk") == 0) options_.ep.shape.topk = kDefaultComparedTopk;
+  }
+
+  [[nodiscard]] std::string fault_of(const CLI::ParseError& error, int argc, char** argv) const {
+    const auto chosen = app_.get_subcommands();
+    if (chosen.empty()) {
+      const std::string what = argc > 1 ? fmt::format("there is no benchmark '{}'", argv[1]) : "which benchmark?";
+      return fmt::format("shmoe bench: {}; see shmoe bench --help", what);
+    }
+    std::string text = error.what();
+    std::ranges::replace(text, '\n', ' ');
+    const std::string name = "shmoe bench " + chosen.front()->get_name();
+    return fmt::format("{}: {}; see {} --help", name, text, name);
+  }
+
+  static constexpr std::int32_t kDefaultComparedTopk = 9;
+
+  CLI::App app_{"", "shmoe bench"};
+  BenchOptions options_;
+  std::vector<Command> commands_;
+};
+
+int run_command_line(int argc, char** argv) {
+  const int code = CommandLine{}.run(argc, argv);
+  if (standard_output_is_written()) return code;
+  say("shmoe bench: standard output cannot be written: the report is lost");
+  return code == 0 ? 1 : code;
+}
+
+}  // namespace
+}  // namespace shmoe::apps
+
+int main(int argc, char** argv) {
+  shmoe::apps::hold_standard_streams();
+  try {
+    return shmoe::apps::run_command_line(argc, argv);
+  } catch (const shmoe::ContractViolation& violation) {
+    shmoe::apps::say("shmoe bench: {}", violation.what());
+    return shmoe::kExitContract;
+  } catch (const std::exception& error) {
+    shmoe::apps::say("shmoe bench: {}", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,65 @@
+#include "apps/bench/our_operators.hpp"
+
+#include "ops/ep/combine_normal.hpp"
+#include "ops/ep/dispatch_normal.hpp"
+
+namespace shmoe::apps {
+
+Stages OurOperators::stages() const {
+  static constexpr const char* kNames[] = {"layout", "notify", "dispatch", "combine"};
+  return {kNames, 3};
+}
+
+Result<std::unique_ptr<OurOperators>> OurOperators::create(runtime::Communicator& comm, const Workload& workload) {
+  const EpShape& shape = workload.shape();
+  auto buffers = ops::EpBuffers::allocate(comm, shape.experts, shape.dtype, shape.hidden);
+  if (!buffers) return std::move(buffers).error();
+  return std::unique_ptr<OurOperators>{new OurOperators(comm, workload, *std::move(buffers))};
+}
+
+OurOperators::OurOperators(runtime::Communicator& comm, const Workload& workload, ops::EpBuffers buffers)
+    : comm_(&comm), workload_(&workload), buffers_(std::move(buffers)), combined_(workload.x().size()) {}
+
+Result<void> OurOperators::dispatch(StageTimes& times) {
+  StageWatch watch(times);
+  watch.start();
+  auto layout = ops::layout(*comm_, {workload_->routing(), workload_->experts(), buffers_.next_counts()});
+  if (!layout) return std::move(layout).error();
+  layout_ = *std::move(layout);
+  watch.done(0);
+  auto notify = ops::notify(*comm_, {layout_, workload_->experts()});
+  if (!notify) return std::move(notify).error();
+  notify_ = *std::move(notify);
+  watch.done(1);
+  if (auto room = buffers_.reserve(notify_); !room) return room;
+  auto sent = ops::dispatch_normal(*comm_, {.x = workload_->x(),
+                                            .dtype = workload_->shape().dtype,
+                                            .hidden = workload_->shape().hidden,
+                                            .topk_idx = workload_->routing().topk_idx_i32(),
+                                            .experts = workload_->experts(),
+                                            .layout = layout_,
+                                            .notify = notify_,
+                                            .recv_x = buffers_.recv_x(),
+                                            .capacity = buffers_.capacity()});
+  watch.done(2);
+  return sent;
+}
+
+Result<void> OurOperators::combine(StageTimes& times) {
+  StageWatch watch(times);
+  watch.start();
+  auto summed = ops::combine_normal(*comm_, {.expert_out = buffers_.expert_out(),
+                                             .capacity = buffers_.capacity(),
+                                             .dtype = workload_->shape().dtype,
+                                             .hidden = workload_->shape().hidden,
+                                             .topk_idx = workload_->routing().topk_idx_i32(),
+                                             .weights = workload_->routing().weights(),
+                                             .experts = workload_->experts(),
+                                             .layout = layout_,
+                                             .notify = notify_,
+                                             .x = combined_.bytes()});
+  watch.done(3);
+  return summed;
+}
+
+}  // namespace shmoe::apps

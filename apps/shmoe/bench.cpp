@@ -1,0 +1,61 @@
+// shmoe bench: hands over to the program beside this one that has the benchmarks and MPI.
+
+#include <cerrno>
+#include <filesystem>
+
+#include <unistd.h>
+
+#include "apps/shmoe/command.hpp"
+#include "runtime/telling.hpp"
+
+namespace shmoe::apps {
+namespace {
+
+constexpr const char* kDescription =
+    "Measures dispatch and combine, barriers and the start of a job, and verifies what it measures.\n\n"
+    "  mpirun -np 2 shmoe bench ep          dispatch and combine, beside MPI and beside the limits of the machine\n"
+    "  mpirun -np 2 shmoe bench topk        what a row costs at top 9 against top 8\n"
+    "  mpirun -np 2 shmoe bench barrier     a round of the barrier, beside MPI_Barrier\n"
+    "  shmoe bench start                    from exec to the end of the first operator, 8 ranks\n"
+    "  shmoe bench ep --help                more about one of them\n\n"
+    "Under `shmoe run` instead of mpirun ours is measured alone. Figures are medians over many blocks of one job, in\n"
+    "which all contenders take turns; only their ratios mean something on a machine that is not quiet. More ranks "
+    "than\n"
+    "CPUs need `mpirun --oversubscribe`. Exit code: 0 measured and verified; 1 a wrong result or an error.\n\n"
+    "The benchmarks are the program shmoe-bench beside shmoe, built where Open MPI's headers are (libopenmpi-dev).";
+
+/// Only comes back where it could not.
+int hand_over(const std::vector<std::string>& words) {
+  std::error_code unreadable;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", unreadable).parent_path() / "shmoe-bench";
+  std::vector<char*> arguments{const_cast<char*>(program.c_str())};
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  ::execv(program.c_str(), arguments.data());
+  const Error error{.code = Errc::not_found,
+                    .context = fmt::format("cannot run {}: install libopenmpi-dev, then `scripts/build.sh release "
+                                           "shmoe-bench shmoe-first-operator`",
+                                           program.native()),
+                    .sys = errno};
+  runtime::tell_alike([&] { failed("shmoe bench", error); });
+  return 1;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = app.add_subcommand("bench", kDescription);
+  command->set_help_flag();
+  command->prefix_command();
+  command->callback([command, &invocation] {
+    std::vector<std::string> words = command->remaining();
+    if (words.empty() || words.front() == "--help" || words.front() == "-h") {
+      fmt::print(words.empty() ? stderr : stdout, "{}\n", kDescription);
+      invocation.exit_code = words.empty() ? 1 : 0;
+      return;
+    }
+    invocation.exit_code = hand_over(words);
+  });
+}
+
+}  // namespace shmoe::apps

@@ -15,6 +15,9 @@ constexpr std::uint64_t abort_word(Rank rank, Errc code) {
 }
 constexpr Rank aborting_rank(std::uint64_t word) { return Rank{(word >> 8) - 1}; }
 
+/// A token row of any usual length is kept, not given back; one block at a time, since a core asks for one of a size.
+constexpr std::pmr::pool_options kWorkspace{.max_blocks_per_chunk = 1, .largest_required_pool_block = 4U << 20};
+
 Error to_error(const std::exception& e) {
   if (const auto* broken = dynamic_cast<const ContractViolation*>(&e)) {
     return Error{.code = Errc::broken_contract, .context = broken->what()};
@@ -44,7 +47,7 @@ Communicator::Communicator(Parts parts)
   };
   for (std::int32_t core = 0; core < grid_->cores(); ++core) {
     fabrics_.push_back(parts.make_fabric(peers_, Core{core}));
-    workspaces_.emplace_back();
+    workspaces_.emplace_back(kWorkspace);
   }
 }
 

@@ -2,6 +2,7 @@
 // The normal path on one rank of a checked world, step by step; every step compares what it leaves with the reference.
 
 #include <optional>
+#include <vector>
 
 #include "apps/check/ep_problem.hpp"
 #include "ops/ep/layout.hpp"
@@ -33,13 +34,18 @@ class EpSteps {
 
  private:
   [[nodiscard]] std::size_t me() const { return comm_->rank().index(); }
+  [[nodiscard]] const Extras& extras() const { return problem_->extras; }
+  void expert(runtime::CoreContext& context, std::size_t round, std::size_t row, char& wrong);
+  [[nodiscard]] Result<void> check_costs(std::size_t round) const;
   [[nodiscard]] const EpRound& at(std::size_t round) const { return problem_->rounds[round]; }
 
   runtime::Communicator* comm_;
   const EpProblem* problem_;
   std::optional<ops::EpBuffers> buffers_;
+  Offset prob_grad_;
   ops::LayoutTables layout_;
   ops::NotifyTables notify_;
+  std::vector<std::int64_t> wait_cost_;  // [R], where it is measured
 };
 
 }  // namespace shmoe::apps

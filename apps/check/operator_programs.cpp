@@ -34,11 +34,11 @@ Body ep_body(EpProblem made, std::vector<Step> once, std::vector<Step> always) {
   };
 }
 
-Program ep_program(std::string name, std::string what, Load load, std::vector<Step> always) {
+Program ep_program(std::string name, std::string what, Load load, std::vector<Step> always, const Extras& extras = {}) {
   return {.name = std::move(name),
           .what = std::move(what),
-          .make = [load, always = std::move(always)](const Setting& setting) {
-            return ep_body(make_ep_problem(setting, load, Tables::new_every_round), {}, always);
+          .make = [load, extras, always = std::move(always)](const Setting& setting) {
+            return ep_body(make_ep_problem(setting, load, Tables::new_every_round, extras), {}, always);
           }};
 }
 
@@ -89,6 +89,18 @@ std::vector<Program> operator_programs() {
            }},
       ep_program("pipeline", "layout, notify, dispatch, experts, combine", Load::even, whole),
       ep_program("pipeline_uneven", "the same, with no, few or many tokens and rows", Load::uneven, whole),
+      ep_program("pipeline_int8", "the same with int8 rows and their scales, and costs of waiting", Load::even, whole,
+                 {.quant = ops::Quant::int8, .wait_costs = true}),
+      ep_program("pipeline_gradients", "the same with gradients, and groups of rows at multiples of two", Load::uneven,
+                 whole, {.alignment = 2, .gradients = true}),
+      {.name = "combine_again",
+       .what = "one set of tables: answers and gradients are read twice, then new rows come",
+       .make =
+           [=](const Setting& setting) {
+             return ep_body(make_ep_problem(setting, Load::even, Tables::of_the_first_round,
+                                            {.gradients = true, .wait_costs = true}),
+                            {layout, notify, make_room}, {dispatch, experts, combine, combine});
+           }},
       {.name = "rotate", .what = "every rank hands a row to its right neighbour", .make = rotate},
   };
 }

@@ -55,6 +55,7 @@ struct MoeOptions {
   std::optional<std::int32_t> cores;
   std::optional<std::string> profile;
   std::string dtype = "bf16";
+  std::string quant = "none";
   MoePlan plan;
   std::optional<std::string> json;  // a file, or "-"
 };
@@ -77,6 +78,7 @@ std::vector<bootstrap::Agreement> agreements_of(const MoeOptions& options, const
           {"seed", fmt::to_string(plan.routing.seed), "--seed"},
           {"dtype", options.dtype, "--dtype"},
           {"hidden", fmt::to_string(plan.shape.hidden), "--hidden"},
+          {"quant", options.quant, "--quant"},
           {"steps", fmt::to_string(plan.steps), "--steps"},
           {"warmup", fmt::to_string(plan.warmup), "--warmup"}};
 }
@@ -246,6 +248,11 @@ void add_job_options(CLI::App& command, MoeOptions& options) {
   command.add_option("--dtype", options.dtype, "bf16, fp16 or fp32; default bf16")
       ->check(CLI::IsMember(dtypes).description(""))
       ->type_name("TYPE");
+  command
+      .add_option("--quant", options.quant,
+                  "none, or int8: rows are sent as int8 with a scale, and experts open them; default none")
+      ->check(CLI::IsMember({name_of(ops::Quant::none), name_of(ops::Quant::int8)}).description(""))
+      ->type_name("HOW");
   command.add_option("--hidden", options.plan.shape.hidden, "columns of a row, default 2048")
       ->check(CLI::Range(1, 1 << 20).description(""))
       ->type_name("H");
@@ -280,6 +287,7 @@ void add_moe(CLI::App& app, Invocation& invocation) {
     if (command->count("--json") > 0 && (!options->json || options->json->empty())) options->json = "-";
     options->plan.shape.seed = options->plan.routing.seed;
     options->plan.shape.dtype = dtype_named(options->dtype);
+    options->plan.shape.quant = options->quant == name_of(ops::Quant::int8) ? ops::Quant::int8 : ops::Quant::none;
     invocation.exit_code = moe(*options, invocation);
   });
 }

@@ -19,13 +19,14 @@ using ops::reference::Problem;
 
 class Check {
  public:
-  Check(const MoeStep& step, const MoeShape& shape, const Problem& problem, std::span<const std::byte> received)
+  Check(const MoeStep& step, const MoeShape& shape, const Problem& problem, const Received& received)
       : step_(step),
         shape_(shape),
         problem_(problem),
         received_(received),
         answer_(ops::reference::solve(problem)),
         row_bytes_(ops::row_bytes(shape.dtype, shape.hidden)),
+        sent_bytes_(ops::row_bytes(shape.dtype, shape.hidden, shape.quant)),
         token_(row_bytes_),
         expected_(row_bytes_) {}
 
@@ -57,13 +58,13 @@ class Check {
 
   std::optional<Error> rows() {
     const std::vector<Origin>& origins = answer_.rows[step_.rank.index()];
-    if (received_.size() != origins.size() * row_bytes_) {
-      return wrong(fmt::format("{} bytes of rows, not {} rows", received_.size(), origins.size()));
+    if (received_.rows.size() != origins.size() * sent_bytes_) {
+      return wrong(fmt::format("{} bytes of rows, not {} rows", received_.rows.size(), origins.size()));
     }
     for (std::size_t row = 0; row < origins.size(); ++row) {
       const Origin& origin = origins[row];
-      fill_token({shape_.seed, step_.number, Rank{origin.source}, origin.token}, shape_.dtype, expected_);
-      if (auto difference = compare(received_.subspan(row * row_bytes_, row_bytes_), expected_)) {
+      fill_token({shape_.seed, step_.number, Rank{origin.source}, origin.token}, shape_.dtype, token_);
+      if (auto difference = compare_received(row)) {
         return wrong(fmt::format("received row {} (expert {}, from rank {} token {} k {}) {}", row, origin.expert,
                                  origin.source, origin.token, origin.k, *difference));
       }
@@ -75,6 +76,7 @@ class Check {
     const auto expert_output = [&](std::int64_t owner, std::int64_t row) -> std::span<const std::byte> {
       const Origin& origin = answer_.rows[static_cast<std::size_t>(owner)][static_cast<std::size_t>(row)];
       fill_token({shape_.seed, step_.number, Rank{origin.source}, origin.token}, shape_.dtype, token_);
+      open_token();
       run_expert(Expert{origin.expert}, shape_.dtype, token_, expected_);
       return expected_;
     };
@@ -88,6 +90,30 @@ class Check {
       }
     }
     return std::nullopt;
+  }
+
+  /// A received row with token_.
+  [[nodiscard]] std::optional<std::string> compare_received(std::size_t row) const {
+    const auto found = received_.rows.subspan(row * sent_bytes_, sent_bytes_);
+    if (shape_.quant == ops::Quant::none) return compare(found, token_);
+    const ops::reference::Quantised expected = ops::reference::quantise(shape_.dtype, token_);
+    for (std::size_t column = 0; column < sent_bytes_; ++column) {
+      const auto here = static_cast<std::int8_t>(found[column]);
+      if (here != expected.q[column])
+        return fmt::format("has {} in column {}, not {}", here, column, expected.q[column]);
+    }
+    if (received_.scales[row] == expected.scale) return std::nullopt;
+    return fmt::format("has scale {}, not {}", received_.scales[row], expected.scale);
+  }
+
+  /// Makes token_ what its experts compute with.
+  void open_token() {
+    if (shape_.quant == ops::Quant::none) return;
+    const ops::reference::Quantised sent = ops::reference::quantise(shape_.dtype, token_);
+    for (std::size_t column = 0; column < sent_bytes_; ++column) {
+      const float value = static_cast<float>(sent.q[column]) * sent.scale;
+      ops::reference::store(shape_.dtype, token_, static_cast<std::int64_t>(column), value);
+    }
   }
 
   [[nodiscard]] std::optional<std::string> compare(std::span<const std::byte> found,
@@ -114,9 +140,9 @@ class Check {
   const MoeStep& step_;
   const MoeShape& shape_;
   const Problem& problem_;
-  std::span<const std::byte> received_;
+  Received received_;
   Answer answer_;
-  std::size_t row_bytes_;
+  std::size_t row_bytes_, sent_bytes_;
   std::vector<std::byte> token_, expected_;  // scratch
 };
 
@@ -132,7 +158,7 @@ Problem problem_of(const std::vector<Batch>& batches, const ops::ExpertMap& expe
 }
 
 std::optional<Error> wrong_result(const MoeStep& step, const MoeShape& shape, const Problem& problem,
-                                  std::span<const std::byte> received) {
+                                  const Received& received) {
   return Check{step, shape, problem, received}.run();
 }
 

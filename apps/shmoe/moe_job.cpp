@@ -32,7 +32,8 @@ class Job {
     }
     auto done = pipeline_.run(batches[comm_.rank().index()], number);
     if (!done) return std::move(done).error();
-    const auto received = buffers_.received(done->notify.recv_rows);
+    const Received received{.rows = buffers_.received(done->notify.recv_rows),
+                            .scales = buffers_.scales(done->notify.recv_rows)};
     const auto wrong = wrong_result(*done, plan_.shape, problem_of(batches, experts_), received);
     if (auto agreed = agree(comm_, "verification", wrong); !agreed) return agreed;
     recorder_.verified();
@@ -58,7 +59,8 @@ struct Prepared {
 
 Result<Prepared> prepare(runtime::Communicator& comm, const MoePlan& plan, Result<RoutingSource> source) {
   if (!source) return std::move(source).error();
-  auto buffers = ops::EpBuffers::allocate(comm, source->experts(), plan.shape.dtype, plan.shape.hidden);
+  auto buffers =
+      ops::EpBuffers::allocate(comm, source->experts(), plan.shape.dtype, plan.shape.hidden, plan.shape.quant);
   if (!buffers) return std::move(buffers).error();
   auto record = comm.allocate(Bytes{sizeof(RankRecord)});
   if (!record) return std::move(record).error();

@@ -7,7 +7,7 @@
 
 #include "apps/shmoe/say.hpp"
 #include "apps/shmoe/stats.hpp"
-#include "ops/ep/rows.hpp"
+#include "ops/ep/quant.hpp"
 
 namespace shmoe::apps {
 namespace {
@@ -23,8 +23,9 @@ double ranks_a_token(const RankRecord& record) {
 }
 
 double gigabytes_a_second(const RankRecord& record, Stage stage, const MoeShape& shape) {
+  const ops::Quant quant = stage == Stage::dispatch ? shape.quant : ops::Quant::none;
   const double bytes =
-      static_cast<double>(record.pairs_sent) * static_cast<double>(ops::row_bytes(shape.dtype, shape.hidden));
+      static_cast<double>(record.pairs_sent) * static_cast<double>(ops::row_bytes(shape.dtype, shape.hidden, quant));
   return ratio(bytes, record.total_ms[static_cast<std::size_t>(stage)] * 1e6);
 }
 
@@ -103,9 +104,10 @@ std::string to_text(const MoeReport& report) {
                                  counted(report.cores, "core"), report.launcher, report.profile,
                                  report.weak_seed == 0 ? "" : fmt::format(", weak puts of seed {}", report.weak_seed),
                                  report.views ? "" : ", without views");
-  text += fmt::format("routing {}: {}, top {}; {} rows of hidden {}; weights {}; {} after {} to warm up\n",
+  text += fmt::format("routing {}: {}, top {}; {} rows of hidden {}{}; weights {}; {} after {} to warm up\n",
                       report.routing, counted(report.experts, "expert"), report.topk, name_of(report.shape.dtype),
-                      report.shape.hidden, report.weights, counted(report.steps, "step"), report.warmup);
+                      report.shape.hidden, report.shape.quant == ops::Quant::int8 ? ", sent as int8" : "",
+                      report.weights, counted(report.steps, "step"), report.warmup);
   if (!report.doubt.empty()) text += fmt::format("note: {}\n", report.doubt);
   text += '\n';
   const char* times = report.steps < kStepsForP99 ? "milliseconds, median/max" : "milliseconds, median/p99";
@@ -146,6 +148,7 @@ nlohmann::ordered_json to_json(const MoeReport& report, const Machine& machine) 
                    {"topk", report.topk},
                    {"dtype", name_of(report.shape.dtype)},
                    {"hidden", report.shape.hidden},
+                   {"quant", name_of(report.shape.quant)},
                    {"seed", report.shape.seed},
                    {"steps", report.steps},
                    {"warmup", report.warmup}};

@@ -4,7 +4,7 @@
 #include "apps/shmoe/payload.hpp"
 #include "ops/ep/combine_normal.hpp"
 #include "ops/ep/dispatch_normal.hpp"
-#include "ops/ep/rows.hpp"
+#include "shmem/quantise.hpp"
 
 namespace shmoe::apps {
 namespace {
@@ -58,12 +58,20 @@ Result<void> MoePipeline::make_room(const ops::NotifyTables& notify) {
 /// No kernel: the cores are idle meanwhile. The barrier at the entry of combine shows the answers to the peers.
 void MoePipeline::compute(const MoeStep& step) {
   const std::vector<Expert> by_row = experts_of_rows(step, experts_);
-  const std::span<std::byte> rows = buffers_.received(step.notify.recv_rows);
-  const std::span<std::byte> answers = buffers_.answers(step.notify.recv_rows);
-  const std::size_t bytes = ops::row_bytes(shape_.dtype, shape_.hidden);
-  executor_->for_each(step.notify.recv_rows, [&](std::int64_t i) {
+  const std::int64_t rows = step.notify.recv_rows;
+  const std::span<std::byte> received = buffers_.received(rows);
+  const std::span<float> scales = buffers_.scales(rows);
+  const std::span<std::byte> answers = buffers_.answers(rows);
+  const std::size_t size = ops::row_bytes(shape_.dtype, shape_.hidden);
+  const std::size_t sent_size = ops::row_bytes(shape_.dtype, shape_.hidden, shape_.quant);
+  executor_->for_each(rows, [&](std::int64_t i) {
     const auto row = static_cast<std::size_t>(i);
-    run_expert(by_row[row], shape_.dtype, rows.subspan(row * bytes, bytes), answers.subspan(row * bytes, bytes));
+    const auto x = received.subspan(row * sent_size, sent_size);
+    const auto y = answers.subspan(row * size, size);
+    if (shape_.quant == ops::Quant::none) return run_expert(by_row[row], shape_.dtype, x, y);
+    std::vector<std::byte> opened(size);
+    shmem::dequantise_row(shape_.dtype, x, scales[row], opened);
+    run_expert(by_row[row], shape_.dtype, opened, y);
   });
 }
 
@@ -86,7 +94,9 @@ Result<MoeStep> MoePipeline::run(const Batch& batch, std::int64_t number) {
                                .layout = step.layout,
                                .notify = step.notify,
                                .recv_x = buffers_.recv_x(),
-                               .capacity = buffers_.capacity()};
+                               .capacity = buffers_.capacity(),
+                               .quant = shape_.quant,
+                               .recv_scales = buffers_.recv_scales()};
   auto sent = timed(step, Stage::dispatch, [&] { return ops::dispatch_normal(comm_, send); });
   if (!sent) return std::move(sent).error();
   timed(step, Stage::experts, [&] { compute(step); });

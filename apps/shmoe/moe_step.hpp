@@ -15,6 +15,7 @@
 #include "ops/ep/layout.hpp"
 #include "ops/ep/notify.hpp"
 #include "ops/ep/pipeline.hpp"
+#include "ops/ep/quant.hpp"
 #include "ops/ep/routing.hpp"
 #include "runtime/communicator.hpp"
 #include "runtime/executor.hpp"
@@ -30,6 +31,7 @@ struct MoeShape {
   DType dtype = DType::bf16;
   std::int64_t hidden = 2048;
   std::uint64_t seed = 1;
+  ops::Quant quant = ops::Quant::none;  // of dispatch
 };
 
 /// Inputs, tables and outputs of a step.

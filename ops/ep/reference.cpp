@@ -11,6 +11,19 @@ namespace shmoe::ops::reference {
 
 namespace {
 
+/// The source of a row that comes from nowhere: after all others.
+constexpr std::int64_t kNowhere = std::numeric_limits<std::int64_t>::max();
+
+void pad(const Problem& problem, std::vector<Origin>& list) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(problem.experts), 0);
+  for (const Origin& row : list) ++rows.at(static_cast<std::size_t>(row.expert));
+  for (std::int64_t expert = 0; expert < problem.experts; ++expert) {
+    for (std::int64_t i = rows[static_cast<std::size_t>(expert)]; i % problem.alignment != 0; ++i) {
+      list.push_back({expert, kNowhere, -1, -1});
+    }
+  }
+}
+
 std::vector<std::vector<Origin>> sorted_rows(const Problem& problem) {
   std::vector<std::vector<Origin>> rows(problem.ranks.size());
   for (std::size_t source = 0; source < problem.ranks.size(); ++source) {
@@ -25,6 +38,7 @@ std::vector<std::vector<Origin>> sorted_rows(const Problem& problem) {
     }
   }
   for (std::vector<Origin>& list : rows) {
+    pad(problem, list);
     std::sort(list.begin(), list.end(), [](const Origin& a, const Origin& b) {
       return std::tie(a.expert, a.source, a.token, a.k) < std::tie(b.expert, b.source, b.token, b.k);
     });
@@ -74,6 +88,7 @@ void place_rows(const Problem& problem, Answer& answer) {
     answer.total_recv_tokens = std::max(answer.total_recv_tokens, static_cast<std::int64_t>(list.size()));
     for (std::size_t row = 0; row < list.size(); ++row) {
       const Origin& from = list[row];
+      if (from.padding()) continue;
       const auto source = static_cast<std::size_t>(from.source);
       const auto pair = static_cast<std::size_t>(from.token * problem.topk + from.k);
       const auto place = static_cast<std::int64_t>(row);
@@ -132,15 +147,46 @@ Answer solve(const Problem& problem) {
   place_rows(problem, answer);
   const auto ranks = static_cast<std::int64_t>(problem.ranks.size());
   answer.recv_tokens_per_expert.resize(problem.ranks.size());
+  answer.group_counts.resize(problem.ranks.size());
   for (std::int64_t expert = 0; expert < problem.experts; ++expert) {
     const auto owner = static_cast<std::size_t>(problem.owner.at(static_cast<std::size_t>(expert)));
     const std::vector<Origin>& list = answer.rows[owner];
     for (std::int64_t source = 0; source < ranks; ++source) {
       answer.put_offset.push_back(first_place(list, expert, source));
     }
-    answer.recv_tokens_per_expert[owner].push_back(first_place(list, expert + 1, 0) - first_place(list, expert, 0));
+    const std::int64_t first = first_place(list, expert, 0);
+    answer.recv_tokens_per_expert[owner].push_back(first_place(list, expert, kNowhere) - first);
+    answer.group_counts[owner].push_back(first_place(list, expert + 1, 0) - first);
   }
   return answer;
+}
+
+Quantised quantise(DType dtype, std::span<const std::byte> x) {
+  const std::int64_t columns = static_cast<std::int64_t>(x.size()) / (dtype == DType::fp32 ? 4 : 2);
+  Quantised row{.q = std::vector<std::int8_t>(static_cast<std::size_t>(columns), 0), .scale = 0};
+  float largest = 0;
+  bool number = true;
+  for (std::int64_t j = 0; j < columns; ++j) {
+    const float value = load(dtype, x, j);
+    number = number && !std::isnan(value);
+    if (std::fabs(value) > largest) largest = std::fabs(value);
+  }
+  if (!number || std::isinf(largest)) {
+    row.scale = number ? largest : std::numeric_limits<float>::quiet_NaN();
+    return row;
+  }
+  const float divisor = largest + 1e-12F;
+  const float mult = 127.0F / divisor;
+  for (std::int64_t j = 0; j < columns; ++j) {
+    const float product = load(dtype, x, j) * mult;
+    const double below = std::floor(static_cast<double>(product));
+    const double rest = static_cast<double>(product) - below;
+    const bool odd = std::fmod(below, 2.0) != 0.0;
+    const bool up = rest > 0.5 || (rest == 0.5 && odd);
+    row.q[static_cast<std::size_t>(j)] = static_cast<std::int8_t>(up ? below + 1 : below);
+  }
+  row.scale = 1.0F / mult;
+  return row;
 }
 
 float load(DType dtype, std::span<const std::byte> row, std::int64_t index) {
@@ -162,6 +208,19 @@ void store(DType dtype, std::span<std::byte> row, std::int64_t index, float valu
   const std::uint16_t bits =
       dtype == DType::fp16 ? to_half_width(value, 11, -14, 0x7C00) : to_half_width(value, 8, -126, 0x7F80);
   std::memcpy(row.data() + index * 2, &bits, 2);
+}
+
+std::vector<std::byte> gather(const Problem& problem, const Answer& answer, std::int64_t rank, std::size_t element_size,
+                              const ExpertOutput& elements) {
+  const Input& input = problem.ranks.at(static_cast<std::size_t>(rank));
+  std::vector<std::byte> out(input.topk_idx.size() * element_size);
+  for (std::size_t pair = 0; pair < input.topk_idx.size(); ++pair) {
+    if (input.topk_idx[pair] == -1) continue;
+    const std::int32_t owner = problem.owner[static_cast<std::size_t>(input.topk_idx[pair])];
+    const auto element = elements(owner, answer.row_of[static_cast<std::size_t>(rank)][pair]);
+    std::copy(element.begin(), element.end(), out.begin() + static_cast<std::ptrdiff_t>(pair * element_size));
+  }
+  return out;
 }
 
 std::vector<std::byte> combine(const Problem& problem, const Answer& answer, std::int64_t rank, DType dtype,

@@ -28,23 +28,25 @@ struct Problem {
   std::int32_t topk = 0;
   std::vector<std::int32_t> owner;  // [E] rank
   std::vector<Input> ranks;
+  std::int64_t alignment = 1;  // of the first row of each expert
 };
 
-/// Where a row comes from.
+/// Where a row comes from. The rows that fill up an expert's group come from nowhere: only `expert` means something.
 struct Origin {
   std::int64_t expert = 0;
   std::int64_t source = 0;
   std::int64_t token = 0;
   std::int64_t k = 0;
   bool operator==(const Origin&) const = default;
+  [[nodiscard]] bool padding() const { return token < 0; }
 };
 
 struct Answer {
   // One entry a rank.
   std::vector<std::vector<std::int32_t>> num_tokens_per_expert, num_tokens_per_rank, is_token_in_rank, send_token_idx;
-  std::vector<std::vector<std::int64_t>> recv_tokens_per_expert;
-  std::vector<std::vector<Origin>> rows;          // received, in order
-  std::vector<std::vector<std::int64_t>> row_of;  // [T, K]: row on the owner; -1: dropped
+  std::vector<std::vector<std::int64_t>> recv_tokens_per_expert, group_counts;  // without and with padding
+  std::vector<std::vector<Origin>> rows;                                        // of the buffer, in order
+  std::vector<std::vector<std::int64_t>> row_of;                                // [T, K]: row on the owner; -1: dropped
   // The same on every rank.
   std::vector<std::int32_t> recv_data;
   std::vector<std::int64_t> put_offset;
@@ -57,9 +59,20 @@ Answer solve(const Problem& problem);
 /// The bytes of row `row` of a rank's expert output.
 using ExpertOutput = std::function<std::span<const std::byte>(std::int64_t rank, std::int64_t row)>;
 
+/// One element of each pair of a rank, in the order of the pairs; 0 for a dropped one.
+std::vector<std::byte> gather(const Problem& problem, const Answer& answer, std::int64_t rank, std::size_t element_size,
+                              const ExpertOutput& elements);
+
 /// The combined tokens of one rank, to the bit.
 std::vector<std::byte> combine(const Problem& problem, const Answer& answer, std::int64_t rank, DType dtype,
                                std::int64_t hidden, const ExpertOutput& output);
+
+/// A row as int8. Not finite where x is not: then q is all zeros.
+struct Quantised {
+  std::vector<std::int8_t> q;  // [H]
+  float scale = 0;
+};
+Quantised quantise(DType dtype, std::span<const std::byte> x);
 
 /// One element as fp32.
 float load(DType dtype, std::span<const std::byte> row, std::int64_t index);

@@ -23,7 +23,7 @@ LEFT_OUT = {
 }
 SENDS = ("fence", "quiet", "signal", "put_signal", "set_flag", "set_flag_batch", "set_all_rank_core_flag", "put", "get")
 PARTS = ("publish", "signal_slice", "wait_slice", "compare_slice", "leave_on_fault", "note",
-         "send_rows", "collect_counts", "derive_tables", "count_own_tokens", "fold_own_columns", "number_own_tokens",
+         "send_rows", "sum_tokens", "fetch_gradients", "choose", "wait_measured", "collect_counts", "derive_tables", "count_own_tokens", "fold_own_columns", "number_own_tokens",
          "keep_in_step", "count")
 CALLS = (*LEFT_OUT, *SENDS, *PARTS)
 # Those that every rank and every core must make: one of them alone may leave it out.
@@ -80,7 +80,7 @@ class Operators:
 
     def calls(self, names=CALLS):
         return [c for c in self.source.calls(self.function.start, self.function.end, names)
-                if c.receiver in ("", "context.", "context_->", "sync.", "fabric.", "counter.")]
+                if c.receiver in ("", "context.", "context_->", "sync.", "fabric.", "counter.", "row.")]
 
     def all(self):
         for operator in (self.left_out, self.weaker_quiet, self.increments, self.sums, self.compares, self.values,

@@ -25,7 +25,8 @@ FILES = {
 }
 # Checks of arguments and texts of errors: the host's, not the protocol's.
 NO_PROTOCOL = {"precedes", "copy_name", "CallCard", "with", "difference", "shape_fault", "notify_fault", "bad_id",
-               "rotate_handshake", "notify_handshake", "dispatch_handshake", "combine_handshake"}
+               "rotate_handshake", "notify_handshake", "dispatch_handshake", "combine_handshake",
+               "scales_fault", "weights_fault", "gradient_fault"}
 
 HEADER = """\
 #pragma once

@@ -46,6 +46,9 @@ class Exact(Job):
         for dtype in ("bf16", "fp16", "fp32"):
             with self.subTest(dtype=dtype):
                 self.verified("--ranks", 3, "--dtype", dtype, *STEPS, "--tokens", 16, "--hidden", 37)
+                text = self.verified("--ranks", 3, "--dtype", dtype, "--quant", "int8", *STEPS, "--tokens", 16,
+                                     "--hidden", 37)
+                self.assertIn(f"{dtype} rows of hidden 37, sent as int8;", text)
 
     def test_several_cores(self):
         self.verified("--ranks", 3, "--cores", 3, *SMALL)
@@ -128,6 +131,7 @@ class Refused(cli.Case):
             ("--bogus",): "--bogus",
             ("--hidden", "0"): "--hidden",
             ("--dtype", "int8"): "--dtype: int8 not in {bf16,fp16,fp32}",
+            ("--quant", "int4"): "--quant: int4 not in {none,int8}",
             ("--cores", "49"): "--cores",
             ("--profile", "fast"): "--profile",
             ("--seed", "-1"): "--seed: '-1' is not a number from 0 to 18446744073709551615",

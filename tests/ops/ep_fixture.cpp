@@ -2,18 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 namespace shmoe::test {
 
 namespace reference = ops::reference;
 
 namespace {
-
-std::uint64_t scrambled(std::uint64_t value) {
-  value = (value ^ (value >> 30)) * 0xBF58'476D'1CE4'E5B9U;
-  value = (value ^ (value >> 27)) * 0x94D0'49BB'1331'11EBU;
-  return value ^ (value >> 31);
-}
 
 template <class T>
 std::string list_difference(const char* name, const std::vector<T>& expected, const std::vector<T>& seen) {
@@ -42,13 +37,24 @@ void fill(std::span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), kC
 
 constexpr std::size_t kGuardRows = 2;
 
-std::size_t largest_rows(std::span<const EpCase> cases) {
+/// The most bytes of any case, where a row of one has row_bytes(case).
+template <class RowBytes>
+std::size_t largest_rows(std::span<const EpCase> cases, const RowBytes& row_bytes) {
   std::size_t bytes = 0;
   for (const EpCase& input : cases) {
     const auto rows = static_cast<std::size_t>(reference::solve(input.problem).total_recv_tokens) + kGuardRows;
-    bytes = std::max(bytes, rows * input.row_bytes());
+    bytes = std::max(bytes, rows * row_bytes(input));
   }
   return bytes;
+}
+
+std::size_t largest_rows(std::span<const EpCase> cases) {
+  return largest_rows(cases, [](const EpCase& input) { return input.row_bytes(); });
+}
+
+/// Of the scales and the gradients: four bytes a row.
+std::size_t largest_columns(std::span<const EpCase> cases) {
+  return largest_rows(cases, [](const EpCase&) { return std::size_t{4}; });
 }
 
 std::size_t largest_counts(std::span<const EpCase> cases) {
@@ -57,21 +63,25 @@ std::size_t largest_counts(std::span<const EpCase> cases) {
   return experts * 4;
 }
 
-std::span<std::byte> guarded_rows(runtime::Communicator& comm, Offset at, const EpCase& input, const Tables& tables) {
+std::span<std::byte> guarded_rows(runtime::Communicator& comm, Offset at, std::size_t row_bytes, const Tables& tables) {
   const std::size_t rows = static_cast<std::size_t>(tables.notify.total_recv_tokens) + kGuardRows;
-  return comm.local<std::byte>(at, rows * input.row_bytes());
+  return comm.local<std::byte>(at, rows * row_bytes);
 }
 
 /// Peers have read the old answers: they have entered a later dispatch.
-void run_experts(Rank rank, const EpCase& input, const Tables& tables, std::span<const std::byte> recv_x,
+void run_experts(Rank rank, const EpCase& input, const Tables& tables, const Outcome& outcome,
                  std::span<std::byte> expert_out) {
   const std::size_t row = input.row_bytes();
+  const std::span<const std::byte> scales{outcome.scales};
   fill(expert_out);
-  std::size_t next = 0;
   for (const Expert expert : tables.experts.experts_of(rank)) {
     const auto local = static_cast<std::size_t>(tables.experts.local_index(expert));
-    for (std::int64_t i = 0; i < tables.notify.recv_tokens_per_expert[local]; ++i, next += row) {
-      apply_expert(input.dtype, expert.value(), recv_x.subspan(next, row), expert_out.subspan(next, row));
+    auto place = static_cast<std::size_t>(
+        tables.notify.put_offset[expert.index() * static_cast<std::size_t>(tables.experts.ranks())]);
+    for (std::int64_t i = 0; i < tables.notify.recv_tokens_per_expert[local]; ++i, ++place) {
+      const auto sent = std::span{outcome.received}.subspan(place * input.sent_row_bytes(), input.sent_row_bytes());
+      const auto scale = scales.empty() ? scales : scales.subspan(place * 4, 4);
+      apply_expert(input.dtype, expert.value(), opened(input, sent, scale), expert_out.subspan(place * row, row));
     }
   }
 }
@@ -93,104 +103,6 @@ Result<void> take_guards(std::vector<std::byte>& bytes, std::size_t size) {
 
 }  // namespace
 
-ops::ExpertMap EpCase::experts() const {
-  std::vector<Rank> owners;
-  for (const std::int32_t owner : problem.owner) owners.emplace_back(owner);
-  return std::move(ops::ExpertMap::owned_by(std::move(owners), ranks())).value();
-}
-
-std::vector<std::byte> EpCase::tokens_of(std::int64_t rank) const {
-  const std::int64_t tokens = problem.ranks[static_cast<std::size_t>(rank)].tokens;
-  std::vector<std::byte> x(static_cast<std::size_t>(tokens) * row_bytes());
-  for (std::int64_t t = 0; t < tokens; ++t) {
-    const auto row = std::span{x}.subspan(static_cast<std::size_t>(t) * row_bytes(), row_bytes());
-    for (std::int64_t j = 0; j < hidden; ++j) {
-      const auto place = (static_cast<std::uint64_t>(rank) << 40) ^ (static_cast<std::uint64_t>(t) << 20) ^
-                         static_cast<std::uint64_t>(j);
-      const auto number = static_cast<float>(static_cast<int>(scrambled(seed * 0x9E37'79B9U + place) % 2001) - 1000);
-      reference::store(dtype, row, j, number / 64.0F);
-    }
-  }
-  return x;
-}
-
-ops::Routing EpCase::routing_of(std::int64_t rank) const {
-  const reference::Input& input = problem.ranks[static_cast<std::size_t>(rank)];
-  return {problem.topk, input.topk_idx, input.weights};
-}
-
-std::string EpCase::describe() const {
-  std::string tokens;
-  for (const reference::Input& input : problem.ranks) tokens += fmt::format(" {}", input.tokens);
-  return fmt::format("seed {} R {} E {} K {} H {} {} T{}", seed, ranks(), problem.experts, problem.topk, hidden,
-                     name_of(dtype), tokens);
-}
-
-EpCase make_case(std::uint64_t seed, const Shape& shape, const Choose& choose) {
-  std::mt19937_64 random(seed);
-  const auto below = [&](std::int64_t n) {
-    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
-  };
-  EpCase input{.seed = seed, .dtype = shape.dtype, .hidden = shape.hidden, .problem = {}};
-  reference::Problem& problem = input.problem;
-  problem.experts = shape.experts;
-  problem.topk = shape.topk;
-  const auto ranks = static_cast<std::int32_t>(shape.tokens.size());
-  const std::int32_t run = (shape.experts + ranks - 1) / ranks;
-  for (std::int32_t e = 0; e < shape.experts; ++e) {
-    problem.owner.push_back(shape.own_map ? static_cast<std::int32_t>(below(ranks)) : e / run);
-  }
-  for (std::int32_t rank = 0; rank < ranks; ++rank) {
-    reference::Input own;
-    own.tokens = shape.tokens[static_cast<std::size_t>(rank)];
-    for (std::int64_t t = 0; t < own.tokens; ++t) {
-      for (std::int64_t k = 0; k < shape.topk; ++k) {
-        std::int64_t id = below(shape.experts);
-        if (below(100) < shape.dropped_percent) id = -1;
-        if (choose) id = choose(rank, t, k);
-        own.topk_idx.push_back(id);
-        if (shape.weights) own.weights.push_back(static_cast<float>(below(1000) + 1) / 1000.0F);
-      }
-    }
-    problem.ranks.push_back(std::move(own));
-  }
-  return input;
-}
-
-void apply_expert(DType dtype, std::int64_t expert, std::span<const std::byte> x, std::span<std::byte> y) {
-  const auto elements = static_cast<std::int64_t>(x.size()) / (dtype == DType::fp32 ? 4 : 2);
-  const auto factor = static_cast<float>(expert + 1);
-  for (std::int64_t j = 0; j < elements; ++j) reference::store(dtype, y, j, reference::load(dtype, x, j) * factor);
-}
-
-Expected expect(const EpCase& input) {
-  Expected expected{.answer = reference::solve(input.problem), .received = {}, .combined = {}};
-  std::vector<std::vector<std::byte>> tokens;
-  for (std::int64_t rank = 0; rank < input.ranks(); ++rank) tokens.push_back(input.tokens_of(rank));
-  const std::size_t row_size = input.row_bytes();
-  std::vector<std::vector<std::byte>> answers;
-  for (const std::vector<reference::Origin>& rows : expected.answer.rows) {
-    std::vector<std::byte> received;
-    std::vector<std::byte> answer(rows.size() * row_size);
-    for (std::size_t row = 0; row < rows.size(); ++row) {
-      const auto x = std::span<const std::byte>{tokens[static_cast<std::size_t>(rows[row].source)]}.subspan(
-          static_cast<std::size_t>(rows[row].token) * row_size, row_size);
-      received.insert(received.end(), x.begin(), x.end());
-      apply_expert(input.dtype, rows[row].expert, x, std::span{answer}.subspan(row * row_size, row_size));
-    }
-    expected.received.push_back(std::move(received));
-    answers.push_back(std::move(answer));
-  }
-  for (std::int64_t rank = 0; rank < input.ranks(); ++rank) {
-    expected.combined.push_back(reference::combine(
-        input.problem, expected.answer, rank, input.dtype, input.hidden, [&](std::int64_t owner, std::int64_t row) {
-          return std::span<const std::byte>{answers[static_cast<std::size_t>(owner)]}.subspan(
-              static_cast<std::size_t>(row) * row_size, row_size);
-        }));
-  }
-  return expected;
-}
-
 std::string difference(const EpCase& input, const Expected& expected, std::int64_t rank, const Outcome& outcome) {
   const auto r = static_cast<std::size_t>(rank);
   const reference::Answer& answer = expected.answer;
@@ -206,14 +118,23 @@ std::string difference(const EpCase& input, const Expected& expected, std::int64
   found.push_back(list_difference("put_offset", answer.put_offset, outcome.notify.put_offset));
   found.push_back(list_difference("recv_tokens_per_expert", answer.recv_tokens_per_expert[r],
                                   outcome.notify.recv_tokens_per_expert));
-  const auto own_rows = static_cast<std::int64_t>(answer.rows[r].size());
+  std::vector<std::int64_t> groups = answer.group_counts[r];
+  if (input.group_list == ops::GroupList::cumulative) std::partial_sum(groups.begin(), groups.end(), groups.begin());
+  found.push_back(list_difference("group_list", groups, outcome.notify.group_list));
+  const std::vector<std::int64_t>& counts = answer.recv_tokens_per_expert[r];
   found.push_back(list_difference<std::int64_t>(
-      "{total_recv_tokens, max_bs, recv_rows}", {answer.total_recv_tokens, answer.max_bs, own_rows},
-      {outcome.notify.total_recv_tokens, outcome.notify.max_bs, outcome.notify.recv_rows}));
+      "{total_recv_tokens, max_bs, recv_rows, padded_rows}",
+      {answer.total_recv_tokens, answer.max_bs, std::accumulate(counts.begin(), counts.end(), std::int64_t{0}),
+       std::ssize(answer.rows[r])},
+      {outcome.notify.total_recv_tokens, outcome.notify.max_bs, outcome.notify.recv_rows, outcome.notify.padded_rows}));
   std::vector<std::byte> received = expected.received[r];
   received.resize(outcome.received.size(), kCanary);
-  found.push_back(bytes_difference("recv_x", row, received, outcome.received));
+  found.push_back(bytes_difference("recv_x", input.sent_row_bytes(), received, outcome.received));
+  std::vector<std::byte> scales = expected.scales[r];
+  scales.resize(outcome.scales.size(), kCanary);
+  found.push_back(bytes_difference("recv_scales", 4, scales, outcome.scales));
   found.push_back(bytes_difference("combined", row, expected.combined[r], outcome.combined));
+  found.push_back(bytes_difference("grad_out", input.element_bytes(), expected.gradients[r], outcome.gradients));
   for (const std::string& text : found) {
     if (!text.empty()) return fmt::format("rank {}: {} ({})", rank, text, input.describe());
   }
@@ -221,15 +142,18 @@ std::string difference(const EpCase& input, const Expected& expected, std::int64
 }
 
 Bytes heap_for(std::span<const EpCase> cases) {
-  return Bytes{2 * largest_rows(cases) + 2 * largest_counts(cases) + (std::size_t{1} << 20)};
+  return Bytes{2 * largest_rows(cases) + 2 * largest_columns(cases) + 2 * largest_counts(cases) +
+               (std::size_t{1} << 20)};
 }
 
 Result<Room> allocate_room(runtime::Communicator& comm, std::span<const EpCase> cases) {
   const Bytes rows{largest_rows(cases)};
   const Bytes counts{largest_counts(cases)};
   Room room;
-  const std::pair<Offset*, Bytes> parts[] = {
-      {&room.counts[0], counts}, {&room.counts[1], counts}, {&room.recv_x, rows}, {&room.expert_out, rows}};
+  const Bytes columns{largest_columns(cases)};
+  const std::pair<Offset*, Bytes> parts[] = {{&room.counts[0], counts},    {&room.counts[1], counts},
+                                             {&room.recv_x, rows},         {&room.expert_out, rows},
+                                             {&room.recv_scales, columns}, {&room.prob_grad, columns}};
   for (const auto& [place, size] : parts) {
     Result<Offset> at = comm.allocate(size);
     if (!at) return std::move(at).error();
@@ -248,10 +172,13 @@ ops::DispatchArgs dispatch_args(const EpCase& input, const Room& room, const Tab
           .layout = tables.layout,
           .notify = tables.notify,
           .recv_x = room.recv_x,
-          .capacity = tables.notify.total_recv_tokens};
+          .capacity = tables.notify.total_recv_tokens,
+          .quant = input.quant,
+          .recv_scales = room.recv_scales};
 }
 
-ops::CombineArgs combine_args(const EpCase& input, const Room& room, const Tables& tables, std::span<std::byte> x) {
+ops::CombineArgs combine_args(const EpCase& input, const Room& room, const Tables& tables, std::span<std::byte> x,
+                              std::span<std::byte> gradients) {
   return {.expert_out = room.expert_out,
           .capacity = tables.notify.total_recv_tokens,
           .dtype = input.dtype,
@@ -261,7 +188,9 @@ ops::CombineArgs combine_args(const EpCase& input, const Room& room, const Table
           .experts = tables.experts,
           .layout = tables.layout,
           .notify = tables.notify,
-          .x = x};
+          .x = x,
+          .prob_grad = input.gradients ? std::optional{room.prob_grad} : std::nullopt,
+          .grad_out = gradients};
 }
 
 Result<void> run_layout(runtime::Communicator& comm, Offset counts, Tables& tables) {
@@ -270,16 +199,26 @@ Result<void> run_layout(runtime::Communicator& comm, Offset counts, Tables& tabl
                      tables.layout);
 }
 
-Result<void> run_notify(runtime::Communicator& comm, Tables& tables) {
-  return ops::notify(comm, {.layout = tables.layout, .experts = tables.experts}, tables.notify);
+Result<void> run_notify(runtime::Communicator& comm, const EpCase& input, Tables& tables) {
+  return ops::notify(comm,
+                     {.layout = tables.layout,
+                      .experts = tables.experts,
+                      .expert_alignment = input.problem.alignment,
+                      .group_list = input.group_list},
+                     tables.notify);
 }
 
 Result<void> run_dispatch(runtime::Communicator& comm, const EpCase& input, const Room& room, const Tables& tables,
-                          Outcome& outcome) {
-  const std::span<std::byte> recv_x = guarded_rows(comm, room.recv_x, input, tables);
+                          Outcome& outcome, std::span<std::int64_t> wait_cost) {
+  const std::span<std::byte> recv_x = guarded_rows(comm, room.recv_x, input.sent_row_bytes(), tables);
+  const std::span<std::byte> scales =
+      guarded_rows(comm, room.recv_scales, input.quant == ops::Quant::int8 ? 4 : 0, tables);
   fill(recv_x);
+  fill(scales);
   const std::vector<std::byte> x = input.tokens_of(comm.rank().value());
-  if (Result<void> sent = ops::dispatch_normal(comm, dispatch_args(input, room, tables, x)); !sent) return sent;
+  ops::DispatchArgs args = dispatch_args(input, room, tables, x);
+  args.wait_cost = wait_cost;
+  if (Result<void> sent = ops::dispatch_normal(comm, args); !sent) return sent;
   const auto counts =
       comm.local<std::int32_t>(tables.layout.num_tokens_per_expert, static_cast<std::size_t>(tables.experts.experts()));
   outcome = Outcome{.layout = tables.layout,
@@ -287,26 +226,32 @@ Result<void> run_dispatch(runtime::Communicator& comm, const EpCase& input, cons
                     .num_tokens_per_expert = {counts.begin(), counts.end()},
                     .received = {recv_x.begin(), recv_x.end()},
                     .capacity = tables.notify.total_recv_tokens,
-                    .combined = {}};
+                    .scales = {scales.begin(), scales.end()},
+                    .combined = {},
+                    .gradients = {}};
   return {};
 }
 
 Result<void> run_combine(runtime::Communicator& comm, const EpCase& input, const Room& room, const Tables& tables,
-                         Outcome& outcome) {
-  run_experts(comm.rank(), input, tables, guarded_rows(comm, room.recv_x, input, tables),
-              guarded_rows(comm, room.expert_out, input, tables));
+                         Outcome& outcome, std::span<std::int64_t> wait_cost) {
+  run_experts(comm.rank(), input, tables, outcome, guarded_rows(comm, room.expert_out, input.row_bytes(), tables));
+  const std::vector<std::byte> prob_grad = input.prob_grad_of(comm.rank().value(), tables.notify.total_recv_tokens);
+  std::copy(prob_grad.begin(), prob_grad.end(), comm.local<std::byte>(room.prob_grad, prob_grad.size()).begin());
   const std::size_t size = static_cast<std::size_t>(tables.layout.tokens) * input.row_bytes();
   const std::size_t guard = kGuardRows * input.row_bytes();
   outcome.combined.assign(size + 2 * guard, kCanary);
   const auto x = std::span{outcome.combined}.subspan(guard, size);
-  Result<void> summed = ops::combine_normal(comm, combine_args(input, room, tables, x));
+  outcome.gradients.assign(input.gradients ? tables.routing.topk_idx().size() * input.element_bytes() : 0, kCanary);
+  ops::CombineArgs args = combine_args(input, room, tables, x, outcome.gradients);
+  args.wait_cost = wait_cost;
+  Result<void> summed = ops::combine_normal(comm, args);
   return summed ? take_guards(outcome.combined, guard) : summed;
 }
 
 Result<Tables> run_tables(runtime::Communicator& comm, const EpCase& input, Offset counts) {
   Tables tables(input, comm.rank());
   if (Result<void> counted = run_layout(comm, counts, tables); !counted) return counted.error();
-  if (Result<void> told = run_notify(comm, tables); !told) return told.error();
+  if (Result<void> told = run_notify(comm, input, tables); !told) return told.error();
   return tables;
 }
 

@@ -143,6 +143,87 @@ TEST_CASE("a capacity that is too small is refused with both figures") {
   check_refused(refusal_of(good, dispatch_with(good, more_on_one)), Errc::mismatch, "capacity is");
 }
 
+TEST_CASE("T41: a buffer of one row less than needed, or one byte too near to the end, is refused with the figures") {
+  for (const ops::Quant quant : {ops::Quant::none, ops::Quant::int8}) {
+    const EpCase good = make_case(41, {.quant = quant, .alignment = 4});
+    const std::int64_t needed = test::expect(good).answer.total_recv_tokens;
+    REQUIRE(needed % 4 == 0);
+    check_refused(
+        refusal_of(good, dispatch_with(good, [&](Rank, ops::DispatchArgs& args) { args.capacity = needed - 1; })),
+        Errc::capacity_exceeded, fmt::format("recv_x holds {} rows, {} are needed", needed - 1, needed));
+    const auto near_end = [&](std::uint64_t row_bytes, std::uint64_t shift, Offset ops::DispatchArgs::*place) -> Call {
+      return [&good, row_bytes, shift, place, needed](runtime::Communicator& comm, const Room& room) -> Result<void> {
+        const Result<Tables> tables = run_tables(comm, good, room.counts[0]);
+        if (!tables) return tables.error();
+        const std::vector<std::byte> x = good.tokens_of(comm.rank().value());
+        ops::DispatchArgs args = dispatch_args(good, room, *tables, x);
+        const std::uint64_t end = comm.map().heap.end().value();
+        args.*place = Offset{end - static_cast<std::uint64_t>(needed) * row_bytes + shift};
+        return ops::dispatch_normal(comm, args);
+      };
+    };
+    const std::string text = fmt::format("{} rows of {} bytes at offset", needed, good.sent_row_bytes());
+    check_refused(refusal_of(good, near_end(good.sent_row_bytes(), 1, &ops::DispatchArgs::recv_x)),
+                  Errc::invalid_argument, "recv_x: " + text);
+    if (quant == ops::Quant::none) continue;
+    check_refused(refusal_of(good, near_end(4, 4, &ops::DispatchArgs::recv_scales)), Errc::invalid_argument,
+                  fmt::format("recv_scales: {} rows of 4 bytes at offset", needed));
+  }
+}
+
+TEST_CASE("options that ranks do not share, or that do not fit, are refused everywhere") {
+  const EpCase good = make_case(9, {.quant = ops::Quant::int8});
+  const auto refused = [&](const std::function<void(ops::DispatchArgs&)>& change) {
+    return refusal_of(good, dispatch_with(good, [change](Rank rank, ops::DispatchArgs& args) {
+                        if (rank == Rank{2}) change(args);
+                      }));
+  };
+  check_refused(refused([](ops::DispatchArgs& args) { args.quant = ops::Quant::none; }), Errc::mismatch,
+                "quantisation is 0 on rank 2 and 1 on rank 0");
+  check_refused(refused([](ops::DispatchArgs& args) { args.recv_scales = args.recv_scales + Bytes{4}; }),
+                Errc::mismatch, "scales offset is");
+  check_refused(refused([](ops::DispatchArgs& args) { args.recv_scales = args.recv_scales + Bytes{2}; }),
+                Errc::invalid_argument, "is no multiple of 4");
+  check_refused(refused([](ops::DispatchArgs& args) { args.recv_scales = Offset{110 * 1024}; }), Errc::invalid_argument,
+                "rank 2: recv_scales: ");
+  static std::vector<std::int64_t> short_list(3);
+  check_refused(refused([](ops::DispatchArgs& args) { args.wait_cost = short_list; }), Errc::invalid_argument,
+                "rank 2: wait_cost has 3 entries, one for each of 4 ranks");
+  EpCase aligned = good;
+  aligned.problem.alignment = 8;
+  check_refused(refusal_of(good, step_with(good, aligned)), Errc::mismatch, "alignment is 8 on rank 1 and 1 on rank 0");
+  for (const std::int64_t alignment : {std::int64_t{0}, std::int64_t{-4}, ops::kMostAlignment + 1}) {
+    aligned.problem.alignment = alignment;
+    check_refused(refusal_of(good, step_with(good, aligned)), Errc::invalid_argument,
+                  fmt::format("rank 1: notify: expert_alignment is {}, not in [1, 1073741824]", alignment));
+  }
+  EpCase cumulative = good;
+  cumulative.group_list = ops::GroupList::cumulative;
+  check_refused(refusal_of(good, step_with(good, cumulative)), Errc::mismatch, "group list is 1 on rank 1");
+}
+
+TEST_CASE("more choices of a token than experts are refused") {
+  const EpCase good = make_case(10, {.experts = 4, .topk = 4});
+  const EpCase many = make_case(10, {.experts = 4, .topk = 5});
+  check_refused(refusal_of(good, step_with(good, many)), Errc::invalid_argument,
+                "rank 1: layout: top-k is 5 of 4 experts");
+}
+
+TEST_CASE("tables of a notify that failed are refused") {
+  const EpCase good = make_case(20, {});
+  check_refused(refusal_of(good,
+                           [&good](runtime::Communicator& comm, const Room& room) -> Result<void> {
+                             Result<Tables> tables = run_tables(comm, good, room.counts[0]);
+                             if (!tables) return tables.error();
+                             EpCase bad = good;
+                             bad.problem.alignment = 0;
+                             if (test::run_notify(comm, bad, *tables)) return {};
+                             const std::vector<std::byte> x = good.tokens_of(comm.rank().value());
+                             return ops::dispatch_normal(comm, dispatch_args(good, room, *tables, x));
+                           }),
+                Errc::invalid_argument, "rank 0: the owner map of these 16 experts is not the one notify");
+}
+
 TEST_CASE("arguments of dispatch that do not fit each other") {
   const EpCase good = make_case(3, {});
   const auto on_rank_3 = [](const std::function<void(ops::DispatchArgs&)>& change) -> Spoil {
@@ -207,6 +288,24 @@ TEST_CASE("arguments of combine that do not fit each other") {
   check_refused(refused([](ops::CombineArgs& args) { args.capacity = 1; }), Errc::capacity_exceeded,
                 "expert_out holds 1 rows");
   check_refused(refused([](ops::CombineArgs& args) { args.dtype = DType::fp16; }), Errc::mismatch, "dtype is");
+  static std::vector<std::byte> gradients(20);
+  check_refused(refused([](ops::CombineArgs& args) { args.grad_out = gradients; }), Errc::invalid_argument,
+                "rank 0: grad_out has 20 bytes, 10 expert ids without prob_grad have 0");
+  check_refused(refused([](ops::CombineArgs& args) { args.prob_grad = args.expert_out; }), Errc::invalid_argument,
+                "rank 0: grad_out has 0 bytes, 10 expert ids with prob_grad have 20");
+  check_refused(refused([](ops::CombineArgs& args) {
+                  args.prob_grad = args.expert_out;
+                  args.grad_out = gradients;
+                }),
+                Errc::mismatch, "prob_grad is -1 on rank 1");
+  check_refused(refused([](ops::CombineArgs& args) {
+                  args.prob_grad = Offset{101 * 1024};
+                  args.grad_out = gradients;
+                }),
+                Errc::invalid_argument, "rank 0: prob_grad: ");
+  static std::vector<std::int64_t> long_list(5);
+  check_refused(refused([](ops::CombineArgs& args) { args.wait_cost = long_list; }), Errc::invalid_argument,
+                "rank 0: wait_cost has 5 entries, one for each of 4 ranks");
 }
 
 TEST_CASE("ids that are no whole number of tokens, and a map for another number of ranks, are raised by notify") {
@@ -267,7 +366,9 @@ TEST_CASE("buffers grow with the steps and give everything back") {
       const Result<Tables> tables = run_tables(comm, input, buffers->next_counts());
       if (!tables) return tables.error();
       if (Result<void> grown = buffers->reserve(tables->notify); !grown) return grown;
-      const Room room{.counts = {}, .recv_x = buffers->recv_x(), .expert_out = buffers->expert_out()};
+      Room room;
+      room.recv_x = buffers->recv_x();
+      room.expert_out = buffers->expert_out();
       const std::vector<std::byte> x = input.tokens_of(comm.rank().value());
       ops::DispatchArgs args = dispatch_args(input, room, *tables, x);
       args.capacity = buffers->capacity();

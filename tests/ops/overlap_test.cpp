@@ -55,7 +55,7 @@ class Member {
     const EpCase& input = group_->cases[step % group_->cases.size()];
     switch (calls_++ % 4) {
       case 0: tables_.emplace(input, comm_->rank()); return test::run_layout(*comm_, room_.counts[step % 2], *tables_);
-      case 1: return test::run_notify(*comm_, *tables_);
+      case 1: return test::run_notify(*comm_, input, *tables_);
       case 2: return test::run_dispatch(*comm_, input, room_, *tables_, outcome_);
       default: break;
     }

@@ -42,6 +42,10 @@ Shape random_shape(std::mt19937_64& random) {
   shape.dropped_percent = pick(random, {0, 0, 10, 60, 100});
   shape.weights = random() % 4 != 0;
   shape.own_map = random() % 3 == 0;
+  shape.quant = pick(random, {ops::Quant::none, ops::Quant::int8});
+  shape.alignment = pick<std::int64_t>(random, {1, 1, 2, 7, 16});
+  shape.group_list = pick(random, {ops::GroupList::counts, ops::GroupList::cumulative});
+  shape.gradients = random() % 2 == 0;
   return shape;
 }
 

@@ -168,7 +168,7 @@ class Heap {
   std::vector<Node> nodes_;
   std::vector<Id> spare_;
   BySize by_size_;
-  BySize::node_type spare_range_;  // the last entry taken out: the next one goes in without an allocation
+  BySize::node_type spare_range_;               // the last entry taken out: the next one goes in without an allocation
   std::unordered_map<std::uint64_t, Id> live_;  // by offset
 };
 

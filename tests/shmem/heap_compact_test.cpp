@@ -28,7 +28,8 @@ std::uint64_t take_movable(Heap& heap, std::uint64_t size, std::uint64_t alignme
 /// A heap over real bytes: each block holds its own number, over and over.
 class Filled {
  public:
-  explicit Filled(std::size_t granules) : heap_(Offset{0}, Bytes{granules * 64}), naive_(granules), words_(granules * 16) {}
+  explicit Filled(std::size_t granules)
+      : heap_(Offset{0}, Bytes{granules * 64}), naive_(granules), words_(granules * 16) {}
 
   /// Whether both heaps refuse, or give the same place.
   bool allocate(std::uint64_t size, std::uint64_t alignment, Mobility mobility) {
@@ -71,7 +72,8 @@ class Filled {
 
   /// Blocks and free ranges lie as the model says, and every block holds its number.
   [[nodiscard]] bool good() const {
-    bool good = naive_.free_ranges() == free_ranges(heap_) && consistent(heap_, 0) && heap_.live_blocks() == live_.size();
+    bool good =
+        naive_.free_ranges() == free_ranges(heap_) && consistent(heap_, 0) && heap_.live_blocks() == live_.size();
     for (std::size_t i = 0; i < words_.size(); ++i) {
       const int owner = naive_.owners()[i / 16];
       good = good && (owner == 0 || words_[i] == owner);

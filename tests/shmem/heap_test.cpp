@@ -224,10 +224,9 @@ TEST_CASE("heap: small objects are used as published, by their rounding alone") 
 
 TEST_CASE("heap: large objects fill the published region") {
   // Published in percent: 99.97, 99.99, 99.95; but an 81st object of the third size passes the end of this region.
-  for (const Share& line :
-       {Share{100'000, 107'444, 9997}, Share{1'200'005, 8956, 9999}, Share{133'000'030, 80, 9900},
-        Share{kMiB, 10'250, 10'000}, Share{10 * kMiB, 1025, 10'000}, Share{100 * kMiB, 102, 9951},
-        Share{1024 * kMiB, 10, 9990}}) {
+  for (const Share& line : {Share{100'000, 107'444, 9997}, Share{1'200'005, 8956, 9999}, Share{133'000'030, 80, 9900},
+                            Share{kMiB, 10'250, 10'000}, Share{10 * kMiB, 1025, 10'000}, Share{100 * kMiB, 102, 9951},
+                            Share{1024 * kMiB, 10, 9990}}) {
     check_share(10 * 1024 * kMiB + 10 * kMiB, line);
   }
 }

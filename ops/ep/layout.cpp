@@ -1,7 +1,6 @@
 #include "ops/ep/layout.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <memory_resource>
 #include <span>
@@ -168,7 +167,7 @@ Result<void> layout(runtime::Communicator& comm, const LayoutArgs& args, LayoutT
   prepare_layout(args, comm, tables);
   if (tables.fault) return {};
   const auto kernel = [&](runtime::CoreContext& context) { layout_kernel(context, args, tables); };
-  return comm.launch("layout", std::cref(kernel));
+  return comm.launch("layout", kernel);
 }
 
 }  // namespace shmoe::ops

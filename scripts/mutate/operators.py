@@ -238,7 +238,7 @@ class Operators:
             if not found:
                 continue
             first, bound = self.spans(found, 2), self.spans(found, 3)
-            ranks = found.group().startswith("for (Rank")
+            ranks = re.match(r"for \((?:const )?Rank \w+ = ", found.group())
             one_more = "::shmoe::Rank{{({}).value() + 1}}" if ranks else "({}) + 1"
             one_less = "::shmoe::Rank{{({}).value() - 1}}" if ranks else "({}) - 1"
             yield self.expression("loop-first", first, one_more.format(self.text(first)))

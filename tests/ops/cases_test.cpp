@@ -204,7 +204,9 @@ TEST_CASE("T44: each row is its (source, token, expert), with several experts on
 }
 
 TEST_CASE("T47: counts in memory full of 0xA5, for experts in no multiple of a vector") {
-  for (const std::int32_t experts : {1, 7, 9, 12, 20, 28, 33}) check_everywhere(make_case(47, {.experts = experts}));
+  for (const std::int32_t experts : {1, 7, 9, 12, 20, 28, 33}) {
+    check_everywhere(make_case(47, {.experts = experts, .topk = std::min(experts, 2)}));
+  }
 }
 
 TEST_CASE("T58: combine starts from zero whatever the output held; a token whose pairs are all dropped gets zeros") {

@@ -133,14 +133,13 @@ TEST_CASE("quantise_row rounds ties to even") {
 TEST_CASE("quantise_row equals the reference to the bit for any H, type and size of the numbers") {
   std::mt19937 random(random_seed());
   for (const std::size_t columns : {0U, 1U, 2U, 7U, 8U, 15U, 16U, 17U, 31U, 33U, 64U, 100U, 127U, 1000U, 7168U}) {
-    for (const auto& [lowest, highest] :
-         {std::pair{-2, 2}, {-20, 10}, {-24, -14}, {-140, -100}, {-50, -35}, {10, 15}}) {
-      const std::vector<float> values = drawn(columns, random, lowest, highest);
+    for (const auto& exponents : {std::pair{-2, 2}, {-20, 10}, {-24, -14}, {-140, -100}, {-50, -35}, {10, 15}}) {
+      const std::vector<float> values = drawn(columns, random, exponents.first, exponents.second);
       for (const DType type : kTypes) {
         const auto x = row_of(type, values);
         const auto right = expected(type, x);
         on_every_target([&] {
-          INFO(name_of(type) << " " << columns << " columns of 2^" << lowest << " to 2^" << highest);
+          INFO(name_of(type) << " " << columns << " columns of 2^" << exponents.first << " to 2^" << exponents.second);
           CHECK(quantised(type, x) == right);
         });
       }

@@ -25,12 +25,12 @@ Result<void> run_operators(runtime::Communicator& comm) {
   const ops::Routing routing{1, {(comm.rank().value() + 1) % comm.ranks()}};
   auto buffers = ops::EpBuffers::allocate(comm, comm.ranks(), DType::bf16, 64);
   if (!buffers) return std::move(buffers).error();
-  const auto layout = ops::layout(comm, {routing, experts, buffers->next_counts()});
-  if (!layout) return layout.error();
-  const auto notify = ops::notify(comm, {*layout, experts});
-  if (!notify) return notify.error();
-  if (notify->recv_rows == 1) return {};
-  return Error{.code = Errc::mismatch, .context = fmt::format("notify says {} rows, not 1", notify->recv_rows)};
+  ops::LayoutTables layout;
+  if (auto counted = ops::layout(comm, {routing, experts, buffers->next_counts()}, layout); !counted) return counted;
+  ops::NotifyTables notify;
+  if (auto placed = ops::notify(comm, {.layout = layout, .experts = experts}, notify); !placed) return placed;
+  if (notify.recv_rows == 1) return {};
+  return Error{.code = Errc::mismatch, .context = fmt::format("notify says {} rows, not 1", notify.recv_rows)};
 }
 
 Result<void> run(std::int64_t since) {

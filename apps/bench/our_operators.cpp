@@ -23,13 +23,11 @@ OurOperators::OurOperators(runtime::Communicator& comm, const Workload& workload
 Result<void> OurOperators::dispatch(StageTimes& times) {
   StageWatch watch(times);
   watch.start();
-  auto layout = ops::layout(*comm_, {workload_->routing(), workload_->experts(), buffers_.next_counts()});
-  if (!layout) return std::move(layout).error();
-  layout_ = *std::move(layout);
+  auto counted = ops::layout(*comm_, {workload_->routing(), workload_->experts(), buffers_.next_counts()}, layout_);
+  if (!counted) return counted;
   watch.done(0);
-  auto notify = ops::notify(*comm_, {layout_, workload_->experts()});
-  if (!notify) return std::move(notify).error();
-  notify_ = *std::move(notify);
+  auto placed = ops::notify(*comm_, {.layout = layout_, .experts = workload_->experts()}, notify_);
+  if (!placed) return placed;
   watch.done(1);
   if (auto room = buffers_.reserve(notify_); !room) return room;
   auto sent = ops::dispatch_normal(*comm_, {.x = workload_->x(),

@@ -14,7 +14,7 @@ WORLDS = [
     ("rotate", "r2c2n3"), ("sync_all", "r1c3n3"), ("double_barrier", "r2c2n3"), ("flag_batches", "r2c2n3"),
     ("flag_shares", "r2c2n3"), ("flag_polls", "r2c1n3"), ("flag_polls", "r2c2n2"), ("handshake_fault", "r2c2n3"), ("handshake_mismatch", "r2c2n4"),
     ("abort", "r2c2n1"), ("abort", "r3c1n1"), ("idle_cores", "r2c2n3"), ("dispatch_again", "r2c2n3"), ("pipeline_uneven", "r2c2n3"), ("dispatch", "r3c1n3"),
-    ("pipeline_int8", "r2c2n3"), ("pipeline_gradients", "r2c2n3"), ("combine_again", "r2c2n2"),
+    ("notify", "r1c2n3"), ("pipeline_int8", "r2c2n3"), ("pipeline_gradients", "r2c2n3"), ("combine_again", "r2c2n2"),
     ("pipeline_int8", "r3c1n3"), ("pipeline_gradients", "r3c1n3"), ("pipeline_int8", "r4c1n2"),
     ("barrier", "r3c1n3"), ("flags", "r3c1n3"), ("flag_batches", "r3c1n3"), ("flag_shares", "r3c2n2"),
     ("rotate", "r3c1n3"), ("notify", "r3c1n3"), ("layout", "r3c1n3"), ("pipeline", "r3c1n3"),

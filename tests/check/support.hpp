@@ -131,7 +131,9 @@ inline Verdict verdict_of(const Shape& shape, const Body& body) {
   World world(shape);
   return explore(world, body).failure.verdict;
 }
-inline Verdict verdict_of(const Shape& shape, const StoredKernel& kernel) { return verdict_of(shape, one_launch(kernel)); }
+inline Verdict verdict_of(const Shape& shape, const StoredKernel& kernel) {
+  return verdict_of(shape, one_launch(kernel));
+}
 
 /// Of SHMOE_TEST_SEED, else fixed.
 inline std::uint64_t seed_of_run() {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include <fmt/ranges.h>
+#include <sys/prctl.h>
 
 #include "apps/bench/barrier_bench.hpp"
 #include "apps/bench/ep_bench.hpp"
@@ -60,6 +61,7 @@ struct BenchOptions {
   EpPlan ep;
   std::string dtype = "bf16";
   std::int32_t against = 8;
+  bool small_pages = false;
   BarrierPlan barrier;
   StartPlan start;
   std::optional<std::int32_t> cores;
@@ -70,7 +72,7 @@ std::string ep_words(const BenchOptions& options) {
   const EpShape& shape = options.ep.shape;
   return fmt::format("--tokens {} --hidden {} --topk {} --experts {} --dtype {} --seed {} --blocks {}{}{}",
                      shape.tokens, shape.hidden, shape.topk, shape.experts, options.dtype, shape.seed,
-                     options.ep.blocks, options.ep.cold ? " --cold" : "",
+                     options.ep.blocks, options.ep.cold ? " --cold" : "", options.small_pages ? " --small-pages" : "",
                      options.cores ? fmt::format(" --cores {}", *options.cores) : "");
 }
 
@@ -185,6 +187,8 @@ void add_shape(CLI::App& command, BenchOptions& options) {
       ->check(CLI::Range(1, 1'000'000).description(""))
       ->type_name("N");
   command.add_flag("--cold", options.ep.cold, "sweep the caches before each call");
+  command.add_flag("--small-pages", options.small_pages,
+                   "keep the rows of the MPI contenders and the tokens off huge pages, as malloc does by default");
   add_cores(command, options);
   add_json(command, options);
 }
@@ -252,6 +256,7 @@ class CommandLine {
     if (chosen.count("--json") > 0 && (!options_.json || options_.json->empty())) options_.json = "-";
     options_.ep.shape.dtype =
         *std::ranges::find_if(kDtypes, [&](DType dtype) { return options_.dtype == name_of(dtype); });
+    if (options_.small_pages) ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     const bool compares = chosen.get_name() == "topk";
     if (compares && chosen.count("--topk") == 0) options_.ep.shape.topk = kDefaultComparedTopk;
   }
@@ -264,6 +269,8 @@ class CommandLine {
     }
     std::string text = error.what();
     std::ranges::replace(text, '\n', ' ');
+    if (const auto at = text.find(": At Most 1 required"); at != std::string::npos)
+      text.replace(at, text.npos, " given twice");
     const std::string name = "shmoe bench " + chosen.front()->get_name();
     return fmt::format("{}: {}; see {} --help", name, text, name);
   }

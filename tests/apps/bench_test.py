@@ -77,7 +77,7 @@ class Peers(Bench):
 
     def test_rows_of_whole_vectors_cold_and_on_several_cores(self):
         self.report(self.mpirun(2, "ep", *SMALL[:2], "--hidden", 512, *SMALL[4:], "--cold", "--json"))
-        self.report(self.mpirun(2, "ep", *SMALL, "--cores", 2, "--json"))
+        self.report(self.mpirun(2, "ep", *SMALL, "--cores", 2, "--small-pages", "--json"))
 
     def test_ranks_without_tokens(self):
         self.report(self.mpirun(2, "ep", "--tokens", 0, *SMALL[2:], "--json"))
@@ -99,7 +99,7 @@ class Peers(Bench):
         self.assertNotIn("barrier.flag_round_trip", rows)
 
     def test_more_experts_a_token(self):
-        rows = self.report(self.mpirun(2, "topk", *SMALL, "--topk", 4, "--against", 3, "--json"))
+        rows = self.report(self.mpirun(2, "topk", *SMALL[:4], *SMALL[6:], "--topk", 4, "--against", 3, "--json"))
         self.assertGreater(rows["ep.k4_over_k3"]["value"], 0)
 
     def test_a_bad_option_is_told_once(self):

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bootstrap/rendezvous.hpp"
+#include "shmem/copy.hpp"
 #include "shmem/profile.hpp"
 #include "shmem/result.hpp"
 #include "shmem/signal.hpp"
@@ -28,6 +29,7 @@ struct Config {
   std::chrono::milliseconds bootstrap_timeout{0};
   std::chrono::milliseconds wait_limit{0};  // deadline of every wait; 0: none
   bool views = true;                        // false: operators use get and put only
+  std::optional<shmem::CopyKind> copy;      // of long rows; nothing: measured at the start
   std::uint64_t weak_seed = 0;              // not 0: puts land late, drawn from this seed
   bool strict = true;
   std::string log_level;

@@ -58,9 +58,9 @@ def mutants_of(root):
         for function in source.functions():
             if function.name in NO_PROTOCOL or (functions and function.name not in functions):
                 continue
-            # A kernel body holds `context`, a member function of an object of one `context_`.
+            # A kernel and its parts hold `context`, a member function of an object of one `context_`.
             own = me
-            if me == "context_->" and path.startswith("ops/") and function.name.endswith("_kernel"):
+            if me == "context_->" and path.startswith("ops/") and "context_" not in source.text[function.start:function.end]:
                 own = "context."
             found += Operators(source, function, own).all()
     found = list(without_twins(found))

@@ -20,6 +20,8 @@
 
 namespace shmoe::runtime {
 
+enum class Pin : std::uint8_t { none, cores };
+
 struct Config {
   std::int32_t cores = 1;  // of a rank
   Profile profile = kSafe;
@@ -30,7 +32,8 @@ struct Config {
   std::chrono::milliseconds wait_limit{0};  // deadline of every wait; 0: none
   bool views = true;                        // false: operators use get and put only
   std::optional<shmem::CopyKind> copy;      // of long rows; nothing: measured at the start
-  std::uint64_t weak_seed = 0;              // not 0: puts land late, drawn from this seed
+  Pin pin = Pin::none;
+  std::uint64_t weak_seed = 0;  // not 0: puts land late, drawn from this seed
   bool strict = true;
   std::string log_level;
 

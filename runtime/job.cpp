@@ -82,6 +82,18 @@ Result<void> outcome_of(const Result<T>& result) {
   return result.error();
 }
 
+/// Says once that rows lie on small pages.
+std::function<Result<void>(Offset, Bytes)> committer(const std::shared_ptr<Mappings>& mappings, const Log& log) {
+  return [mappings, log, told = false](Offset at, Bytes size) mutable {
+    Result<void> committed = mappings->commit(at, size);
+    if (!told && mappings->no_huge_pages()) {
+      log.info("no huge pages: {}", *mappings->no_huge_pages());
+      told = true;
+    }
+    return committed;
+  };
+}
+
 /// Everybody's own parts, mapped here.
 Result<OwnParts> map_everything(bootstrap::SocketExchange& exchange, const Config& config, const JobShape& shape,
                                 const std::string& name, std::span<const bootstrap::IdCard> cards) {
@@ -202,7 +214,7 @@ Result<Job> join_processes(const Config& config) {
              .log = log,
              .memory = std::move(memory),
              .control = mappings->control(),
-             .commit = [mappings](Offset at, Bytes size) { return mappings->commit(at, size); },
+             .commit = committer(mappings, log),
              .commit_block = [mappings](std::uint64_t block) { return mappings->commit_block(block); },
              .grid = std::move(own->grid),
              .gone = [watch = std::make_shared<ProcessWatch>(cards)](Rank rank) { return watch->gone(rank); },

@@ -9,6 +9,7 @@
 
 #include "runtime/job.hpp"
 #include "runtime/overseer.hpp"
+#include "runtime/pinning.hpp"
 #include "shmem/hash.hpp"
 #include "shmem/thread_memory.hpp"
 
@@ -113,6 +114,7 @@ World::~World() = default;
 Result<std::unique_ptr<World>> World::create(const Config& config) {
   Result<Job> job = join_processes(config);
   if (!job) return std::move(job).error();
+  pin_cores(*job->grid, config, job->rank, job->shape.ranks, job->log);  // last: who asks for CPUs now sees one
   return start(*std::move(job));
 }
 

@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include <fmt/ranges.h>
+
 #include "apps/shmoe/command.hpp"
 #include "apps/shmoe/layout_view.hpp"
 #include "apps/shmoe/machine.hpp"
@@ -9,6 +11,7 @@
 #include "bootstrap/rendezvous_file.hpp"
 #include "runtime/config.hpp"
 #include "runtime/copy_choice.hpp"
+#include "runtime/pinning.hpp"
 
 namespace shmoe::apps {
 namespace {
@@ -91,6 +94,12 @@ std::string copies_text(const shmem::CopyTimes& times) {
                             human(runtime::near_bytes()));
 }
 
+std::string pinning_text() {
+  const auto cpus = runtime::cpus_in_order();
+  return cpus ? fmt::format("cores go to CPUs {} where SHMOE_PIN says so", fmt::join(*cpus, " "))
+              : to_string(cpus.error());
+}
+
 std::string runtime_folder() {
   const auto folder = bootstrap::runtime_folder(bootstrap::process_environment(), "/tmp");
   return folder ? folder->native() : to_string(folder.error());
@@ -109,6 +118,8 @@ int info(const InfoOptions& options) {
     nlohmann::ordered_json json{{"schema", 1}, {"command", "shmoe info"}};
     json["machine"] = to_json(look_at_machine());
     json["copies"] = copies_json(runtime::measure_copies());
+    const auto cpus = runtime::cpus_in_order();
+    json["pin_order"] = cpus ? *cpus : std::vector<int>{};
     json["launch"] = {{"launcher", launch->launcher},
                       {"rank", launch->rank.value()},
                       {"size", launch->size},
@@ -121,8 +132,9 @@ int info(const InfoOptions& options) {
   } else if (options.layout) {
     fmt::print("{}", to_text(*map));
   } else {
-    fmt::print("{}{}launch       {}\nmeetings in  {}\n\n{}", to_text(look_at_machine()),
-               copies_text(runtime::measure_copies()), launch->description(), runtime_folder(), settings_now());
+    fmt::print("{}{}pinning      {}\nlaunch       {}\nmeetings in  {}\n\n{}", to_text(look_at_machine()),
+               copies_text(runtime::measure_copies()), pinning_text(), launch->description(), runtime_folder(),
+               settings_now());
   }
   return 0;
 }

@@ -82,6 +82,14 @@ bool parse_wait_limit(std::string_view text, Config& config) {
   return limit.has_value();
 }
 bool parse_views(std::string_view text, Config& config) { return assign(config.views, on_or_off(text)); }
+bool parse_copy(std::string_view text, Config& config) {
+  config.copy = shmem::find_copy_kind(text);
+  return config.copy || text == "auto";
+}
+bool parse_pin(std::string_view text, Config& config) {
+  config.pin = text == "cores" ? Pin::cores : Pin::none;
+  return text == "cores" || text == "none";
+}
 bool parse_weak(std::string_view text, Config& config) {
   return assign(config.weak_seed, number(text, 0, std::numeric_limits<std::uint64_t>::max()));
 }
@@ -114,6 +122,12 @@ constexpr std::array kSettings{
             "limit of every wait, of a SyncAll twice that; 0 is none", parse_wait_limit},
     Setting{"SHMOE_VIEWS", "on", "on, off", "off: operators copy instead of reading peers' memory in place",
             parse_views},
+    Setting{
+        "SHMOE_COPY", "auto", "auto, cached, streaming, movsb",
+        "how puts copy long rows; auto: as rank 0 measures at the start, and past the cache what does not fit in it",
+        parse_copy},
+    Setting{"SHMOE_PIN", "none", "none, cores", "cores: each core of the job on a CPU of its own, if there are enough",
+            parse_pin},
     Setting{"SHMOE_WEAK", "0", "a seed; 0 is off", "puts land late, in an order drawn from the seed", parse_weak},
     Setting{"SHMOE_STRICT", "on", "on, off", "check writers and kinds of signals at every call", parse_strict},
     Setting{"SHMOE_LOG", "warn", "trace, debug, info, warn, error", "lowest level of log lines on stderr", parse_log},

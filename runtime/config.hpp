@@ -12,12 +12,15 @@
 #include <vector>
 
 #include "bootstrap/rendezvous.hpp"
+#include "shmem/copy.hpp"
 #include "shmem/profile.hpp"
 #include "shmem/result.hpp"
 #include "shmem/signal.hpp"
 #include "shmem/types.hpp"
 
 namespace shmoe::runtime {
+
+enum class Pin : std::uint8_t { none, cores };
 
 struct Config {
   std::int32_t cores = 1;  // of a rank
@@ -28,7 +31,9 @@ struct Config {
   std::chrono::milliseconds bootstrap_timeout{0};
   std::chrono::milliseconds wait_limit{0};  // deadline of every wait; 0: none
   bool views = true;                        // false: operators use get and put only
-  std::uint64_t weak_seed = 0;              // not 0: puts land late, drawn from this seed
+  std::optional<shmem::CopyKind> copy;      // of long rows; nothing: measured at the start
+  Pin pin = Pin::none;
+  std::uint64_t weak_seed = 0;  // not 0: puts land late, drawn from this seed
   bool strict = true;
   std::string log_level;
 

@@ -7,6 +7,7 @@
 #include "bootstrap/launch.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "bootstrap/rendezvous_file.hpp"
+#include "runtime/copy_choice.hpp"
 #include "runtime/machine.hpp"
 #include "runtime/mappings.hpp"
 #include "runtime/process_watch.hpp"
@@ -19,6 +20,7 @@ namespace shmoe::runtime {
 namespace {
 
 constexpr const char* kSegmentFact = "segment";
+constexpr const char* kCopyFact = "copy";
 
 /// Of a rank, beside a connection to each other one: standard streams, poller, segments, and some of the program.
 constexpr std::int32_t kOpenFilesOfItsOwn = 32;
@@ -61,7 +63,7 @@ Result<void> attach_peers(Mappings& mappings, Rank rank, std::span<const bootstr
 }
 
 bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const shmem::SlotPlan& slots,
-                            const std::string& name) {
+                            const std::string& name, shmem::CopyKind copy) {
   card.agreements = {{"cores", fmt::to_string(config.cores)},
                      {"profile", std::string(name_of(config.profile.id))},
                      {"heap", fmt::format("{}", config.heap)},
@@ -70,7 +72,7 @@ bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const 
                      {"slots", fmt::format("{} ({:016x})", slots.size(), slots.digest()), "declare_slots"}};
   // First, because the program may know an option by another name.
   card.agreements.insert(card.agreements.begin(), config.agreements.begin(), config.agreements.end());
-  card.facts = {{kSegmentFact, name}};
+  card.facts = {{kSegmentFact, name}, {kCopyFact, std::string(shmem::name_of(copy))}};
   return card;
 }
 
@@ -78,6 +80,18 @@ template <class T>
 Result<void> outcome_of(const Result<T>& result) {
   if (result) return {};
   return result.error();
+}
+
+/// Says once that rows lie on small pages.
+std::function<Result<void>(Offset, Bytes)> committer(const std::shared_ptr<Mappings>& mappings, const Log& log) {
+  return [mappings, log, told = false](Offset at, Bytes size) mutable {
+    Result<void> committed = mappings->commit(at, size);
+    if (!told && mappings->no_huge_pages()) {
+      log.info("no huge pages: {}", *mappings->no_huge_pages());
+      told = true;
+    }
+    return committed;
+  };
 }
 
 /// Everybody's own parts, mapped here.
@@ -165,12 +179,14 @@ Result<Job> join_processes(const Config& config) {
   if (!exchange) return std::move(exchange).error();
   for (const std::string& stranger : exchange->strangers()) log.warn("turned away a stranger: {}", stranger);
 
+  // One rank measures, before the others go on: many at once would measure each other.
+  const shmem::CopyKind measured = launch->rank == Rank{0} ? copy_kind(config) : shmem::CopyKind::cached;
   Result<bootstrap::IdCard> me = bootstrap::id_card_of_this_process();
   if (Result<void> all = agree(*exchange, outcome_of(me), "reading its id card"); !all) return std::move(all).error();
   const JobShape shape(config, launch->size);
   const std::string name = segment_name(*launch);
   Result<std::vector<bootstrap::IdCard>> exchanged =
-      exchange_cards(*exchange, make_card(*std::move(me), config, shape.slots, name));
+      exchange_cards(*exchange, make_card(*std::move(me), config, shape.slots, name, measured));
   if (!exchanged) return std::move(exchanged).error();
   const std::vector<bootstrap::IdCard>& cards = *exchanged;
   if (const int nodes = bootstrap::node_count(cards); nodes > 1) {
@@ -185,6 +201,8 @@ Result<Job> join_processes(const Config& config) {
   if (!own) return std::move(own).error();
   exchange->close();
 
+  const shmem::CopyPlan copy = copy_plan(config, *cards.front().fact(kCopyFact), launch->size * config.cores);
+  log.debug("long rows are copied: {}", to_text(copy));
   const std::shared_ptr<Mappings> mappings = own->mappings;
   std::vector<std::byte*> memory;
   for (Rank rank{0}; rank.index() < cards.size(); ++rank) memory.push_back(mappings->memory_of(rank));
@@ -196,11 +214,12 @@ Result<Job> join_processes(const Config& config) {
              .log = log,
              .memory = std::move(memory),
              .control = mappings->control(),
-             .commit = [mappings](Offset at, Bytes size) { return mappings->commit(at, size); },
+             .commit = committer(mappings, log),
              .commit_block = [mappings](std::uint64_t block) { return mappings->commit_block(block); },
              .grid = std::move(own->grid),
              .gone = [watch = std::make_shared<ProcessWatch>(cards)](Rank rank) { return watch->gone(rank); },
              .make_fabric = fabric_maker(config, false),
+             .copy = copy,
              .crowd = crowd_of(config, launch->size),
              .backing = mappings};
 }

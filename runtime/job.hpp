@@ -10,6 +10,7 @@
 #include "runtime/communicator.hpp"
 #include "runtime/config.hpp"
 #include "runtime/log.hpp"
+#include "shmem/copy_plan.hpp"
 #include "shmem/records.hpp"
 
 namespace shmoe::runtime {
@@ -44,6 +45,7 @@ struct Job {
   std::unique_ptr<Grid> grid;
   std::function<std::optional<std::string>(Rank world_rank)> gone;
   FabricMaker make_fabric;
+  shmem::CopyPlan copy;
   shmem::Crowd crowd = shmem::Crowd::no;
   std::shared_ptr<void> backing;  // keeps the mappings
 };

@@ -26,6 +26,7 @@ class Mappings {
   /// Backs own memory with pages.
   /// Errors:  as Segment::commit.
   Result<void> commit(Offset at, Bytes size) { return memory_.front().commit(at, size); }
+  [[nodiscard]] const std::optional<std::string>& no_huge_pages() const { return memory_.front().no_huge_pages(); }
   /// What a communicator's barriers and records touch.
   Result<void> commit_block(std::uint64_t block);
 

@@ -9,6 +9,7 @@
 
 #include "runtime/job.hpp"
 #include "runtime/overseer.hpp"
+#include "runtime/pinning.hpp"
 #include "shmem/hash.hpp"
 #include "shmem/thread_memory.hpp"
 
@@ -52,6 +53,7 @@ shmem::Peers World::State::peers_of(CommunicatorId id, const std::vector<Rank>& 
   peers.crowd = job.crowd;
   peers.flag_word = job.config.profile.flag_word;
   peers.strict = job.config.strict;
+  peers.copy = job.copy;
   peers.views = job.config.views;
   Gone gone = [gone = job.gone, members](Rank member) { return gone(members[member.index()]); };
   peers.overseer = make_overseer(peers, members, job.config.cores, std::move(gone), job.log);
@@ -112,6 +114,7 @@ World::~World() = default;
 Result<std::unique_ptr<World>> World::create(const Config& config) {
   Result<Job> job = join_processes(config);
   if (!job) return std::move(job).error();
+  pin_cores(*job->grid, config, job->rank, job->shape.ranks, job->log);  // last: who asks for CPUs now sees one
   return start(*std::move(job));
 }
 
@@ -218,6 +221,7 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
                   .grid = *std::move(grid),
                   .gone = [&shared](Rank peer) { return shared.gone(peer); },
                   .make_fabric = decorated(fabric_maker(config, true), decorate, rank),
+                  .copy = {.kind = config.copy.value_or(shmem::CopyKind::cached)},
                   .crowd = shmem::Crowd::yes,
                   .backing = {}});
     if (!world) return std::move(world).error();

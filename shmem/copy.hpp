@@ -1,18 +1,34 @@
 #pragma once
 // Moving token rows and adding them up.
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
 
 #include "shmem/types.hpp"
 
 namespace shmoe::shmem {
 
+/// Ways to copy. Where the CPU lacks one it is the same as `cached`.
+enum class CopyKind : std::uint8_t {
+  cached,     // through the cache, where the next reader finds it
+  streaming,  // past the cache: the line need not be read first, and nothing else is driven out
+  movsb,      // as the CPU's own copy instruction does it
+};
+
+inline constexpr std::array kCopyKinds{CopyKind::cached, CopyKind::streaming, CopyKind::movsb};
+
+std::string_view name_of(CopyKind kind);
+std::optional<CopyKind> find_copy_kind(std::string_view name);
+
 /// Copies one row of any length, at any address.
 ///
-/// Order:   plain stores, visible to others by the caller's next signal or fence
+/// Order:   visible to others by the caller's next signal, fence or quiet; plain stores only where `cached`
 /// Errors:  broken contract where the lengths differ
-void copy_row(std::span<std::byte> to, std::span<const std::byte> from);
+void copy_row(std::span<std::byte> to, std::span<const std::byte> from, CopyKind kind);
 
 /// out[j] = round(sum of fp32(rows[k][j]) * weights[k] over k), to the bit: it starts from +0, k ascends, each step is
 /// one fp32 multiplication and one fp32 addition, and the last rounding is to nearest even. No rows give zeros.

@@ -28,12 +28,13 @@ std::byte* MappedFabric::place(Rank rank, Offset at, Bytes size, SourceSite site
 
 void MappedFabric::put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) {
   std::byte* place_there = place(dst, to, Bytes{from.size()}, site);
-  copy_row({place_there, from.size()}, from);
+  copy_row({place_there, from.size()}, from, peers_->copy.choose(from.size(), put_bytes_));
+  put_bytes_ += from.size();
 }
 
 void MappedFabric::get(Rank src, Offset from, std::span<std::byte> to, SourceSite site) {
   const std::byte* place_there = place(src, from, Bytes{to.size()}, site);
-  copy_row(to, {place_there, to.size()});
+  copy_row(to, {place_there, to.size()}, CopyKind::cached);  // the caller reads it next
 }
 
 std::span<const std::byte> MappedFabric::open_read(Rank src, Offset at, Bytes size, SourceSite site) {
@@ -77,7 +78,10 @@ void MappedFabric::fence(Rank dst, SourceSite site) {
   store_fence();
 }
 
-void MappedFabric::quiet(SourceSite /*site*/) { store_fence(); }
+void MappedFabric::quiet(SourceSite /*site*/) {
+  store_fence();
+  put_bytes_ = 0;
+}
 
 Result<Arrival> MappedFabric::wait(const WaitSpec& spec, SourceSite site) {
   expect_wait(*peers_, spec, site);
@@ -96,7 +100,10 @@ void MappedFabric::touch(Access /*access*/, Rank owner, Offset at, Bytes size, S
 void MappedFabric::actor(const ActorEvent& event, SourceSite /*site*/) {
   const bool entering = event.kind == ActorEvent::Kind::enter;
   activity_.op.assign(entering ? event.op : std::string_view());  // into the room it has
-  if (entering) activity_.round = event.round;
+  if (entering) {
+    activity_.round = event.round;
+    put_bytes_ = 0;
+  }
   record_->op.store(activity_.op);
   record_->life.store(static_cast<std::uint8_t>(entering ? Life::running : Life::parked), std::memory_order_relaxed);
   record_->progress.fetch_add(1, std::memory_order_release);

@@ -38,6 +38,7 @@ class MappedFabric : public Fabric {
   WaitRecord* record_;
   Sharing sharing_;
   Activity activity_;
+  std::uint64_t put_bytes_ = 0;  // since this core entered an operator, or was quiet
   Waiter waiter_;
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "shmem/copy_plan.hpp"
 #include "shmem/fabric.hpp"
 #include "shmem/ladder.hpp"
 #include "shmem/layout.hpp"
@@ -49,6 +50,7 @@ struct Peers {
   Crowd crowd = Crowd::no;
   FlagWord flag_word = FlagWord::sequence56_error8;  // of the barriers, for messages
   bool strict = true;                                // writers and signal kinds are checked at every signal
+  CopyPlan copy;                                     // of puts
   bool views = true;  // false: no place is ever offered, everything goes through get and put
 
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(mem.size()); }

@@ -14,6 +14,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "shmem/huge_pages.hpp"
 #include "shmem/layout.hpp"
 
 namespace shmoe::shmem {
@@ -122,6 +123,7 @@ struct Segment::State {
   std::string name;
   ipc::shared_memory_object object;
   ipc::mapped_region region;
+  HugePages huge;
   bool linked = false;
 
   State() = default;
@@ -142,6 +144,8 @@ Segment::~Segment() = default;
 std::byte* Segment::data() const { return static_cast<std::byte*>(state_->region.get_address()); }
 Bytes Segment::size() const { return Bytes{state_->region.get_size()}; }
 
+const std::optional<std::string>& Segment::no_huge_pages() const { return state_->huge.refusal(); }
+
 void Segment::unlink() { state_->unlink(); }
 
 Result<Segment> Segment::create(const std::string& name, Bytes size, std::byte* at) {
@@ -160,6 +164,7 @@ Result<Segment> Segment::create(const std::string& name, Bytes size, std::byte* 
       return from_errno(fmt::format("sizing segment {} to {:.0f} MiB", name, mib(size.value())));
     }
     state.region = map(state.object, ipc::read_write, size.value(), at);
+    state.huge = HugePages(fd, segment.data());
   } catch (const ipc::interprocess_exception& e) {
     return from_boost(e, fmt::format("creating segment {} of {:.0f} MiB", name, mib(size.value())));
   }
@@ -202,6 +207,7 @@ Result<void> Segment::commit(Offset from, Bytes size) {
                 "bytes [{:#x}, +{}) of segment {} with {} bytes", from.value(), size, state_->name, this->size());
   if (size == Bytes{0}) return {};
   const int fd = state_->object.get_mapping_handle().handle;
+  state_->huge.back(from, size);  // what it leaves gets small pages, or the error
   int rc = 0;
   do {
     rc = fallocate(fd, 0, static_cast<off_t>(from.value()), static_cast<off_t>(size.value()));

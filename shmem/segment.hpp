@@ -5,6 +5,7 @@
 // what a dead owner left can be told from what is in use.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,10 +56,12 @@ class Segment {
   [[nodiscard]] std::byte* data() const;
   [[nodiscard]] Bytes size() const;
 
-  /// Backs [from, from + size) with pages, so that touching them cannot fault for lack of space.
+  /// Backs [from, from + size) with pages, huge ones where they fit and can be had, so that touching them cannot fault for lack of space.
   /// Errors:  outside the object: broken contract; out_of_memory with what was asked for, what is free, and what to do;
   ///          system.
   Result<void> commit(Offset from, Bytes size);
+  /// Why what was committed has small pages where it could have huge ones; nothing where it has.
+  [[nodiscard]] const std::optional<std::string>& no_huge_pages() const;
 
   /// Removes the name; mappings stay. Harmless when repeated.
   void unlink();

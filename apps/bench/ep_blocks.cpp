@@ -166,7 +166,8 @@ Result<CopyKind> EpBlocks::fastest_copy() {
     if (!gathered) return std::move(gathered).error();
     blocks.push_back(*std::move(gathered));
   }
-  return kCopyKinds[fastest_copied_and_read(blocks)];
+  if (blocks.empty()) return CopyKind::memcpy;
+  return fastest_copied_and_read(blocks);
 }
 
 }  // namespace shmoe::apps

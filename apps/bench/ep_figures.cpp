@@ -62,17 +62,6 @@ Series read_us(const std::vector<Block>& blocks, std::size_t kind) {
   return walls(blocks, [kind](const BlockRecord& rank) { return rank.reads[kind]; });
 }
 
-/// The kind with the smallest median, and its series.
-template <class SeriesOf>
-std::pair<std::size_t, Series> best_of(std::size_t kinds, const SeriesOf& series_of_kind) {
-  std::pair<std::size_t, Series> best{0, series_of_kind(std::size_t{0})};
-  for (std::size_t kind = 1; kind < kinds; ++kind) {
-    Series series = series_of_kind(kind);
-    if (estimate(series).median < estimate(best.second).median) best = {kind, std::move(series)};
-  }
-  return best;
-}
-
 }  // namespace
 
 Series wall_us(const std::vector<Block>& blocks, std::size_t contender, EpPart part) {
@@ -95,15 +84,20 @@ Series stage_us(const std::vector<Block>& blocks, std::size_t contender, std::si
   });
 }
 
-Limit limit_of(const std::vector<Block>& blocks, EpPart part) {
+std::vector<Limit> limits_of(const std::vector<Block>& blocks, EpPart part) {
+  std::vector<Limit> limits;
   if (part == EpPart::combine) {
-    auto [kind, us] = best_of(kReadKinds.size(), [&](std::size_t k) { return read_us(blocks, k); });
-    return {kReadNames[kind], std::move(us)};
+    for (std::size_t kind = 0; kind < kReadKinds.size(); ++kind) {
+      limits.push_back({kReadNames[kind], read_us(blocks, kind)});
+    }
+  } else {
+    for (std::size_t kind = 0; kind < kCopyKinds.size(); ++kind) {
+      limits.push_back(
+          {kCopyNames[kind], part == EpPart::dispatch ? copied_us(blocks, kind) : copied_and_read_us(blocks, kind)});
+    }
   }
-  auto [kind, us] = best_of(kCopyKinds.size(), [&](std::size_t k) {
-    return part == EpPart::dispatch ? copied_us(blocks, k) : copied_and_read_us(blocks, k);
-  });
-  return {kCopyNames[kind], std::move(us)};
+  std::ranges::stable_sort(limits, {}, [](const Limit& limit) { return estimate(limit.us).median; });
+  return limits;
 }
 
 Series copy_within_us(const std::vector<Block>& blocks) {
@@ -114,8 +108,15 @@ Series copy_within_us(const std::vector<Block>& blocks) {
   });
 }
 
-std::size_t fastest_copied_and_read(const std::vector<Block>& blocks) {
-  return best_of(kCopyKinds.size(), [&](std::size_t kind) { return copied_and_read_us(blocks, kind); }).first;
+CopyKind fastest_copied_and_read(const std::vector<Block>& blocks) {
+  CopyKind fastest = CopyKind::memcpy;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t kind = 0; kind < kCopyKinds.size(); ++kind) {
+    const double median = estimate(copied_and_read_us(blocks, kind)).median;
+    if (median < least) fastest = kCopyKinds[kind];
+    least = std::min(least, median);
+  }
+  return fastest;
 }
 
 bool is_verified(const std::vector<Block>& blocks, std::size_t contender) {

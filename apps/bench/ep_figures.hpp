@@ -23,16 +23,18 @@ Series cpu_us_a_row(const std::vector<Block>& blocks, std::size_t contender, EpP
 /// Microseconds of the rank that took longest in this stage.
 Series stage_us(const std::vector<Block>& blocks, std::size_t contender, std::size_t stage);
 
-/// What a part is measured by, and which way of doing it was the fastest.
+/// One way of doing the least that a part has to do.
 struct Limit {
   const char* kind = "";
   Series us;
 };
-Limit limit_of(const std::vector<Block>& blocks, EpPart part);
+/// All ways, the one with the smallest median first.
+std::vector<Limit> limits_of(const std::vector<Block>& blocks, EpPart part);
+/// What the part is measured by: the first of them.
+inline Limit limit_of(const std::vector<Block>& blocks, EpPart part) { return limits_of(blocks, part).front(); }
 /// Copies within a rank, of the rank that took longest.
 Series copy_within_us(const std::vector<Block>& blocks);
-/// By number of kCopyKinds.
-std::size_t fastest_copied_and_read(const std::vector<Block>& blocks);
+CopyKind fastest_copied_and_read(const std::vector<Block>& blocks);
 
 /// Whether all ranks found all results right in every block.
 bool is_verified(const std::vector<Block>& blocks, std::size_t contender);

@@ -49,11 +49,17 @@ class EpReport {
       add_line(who, part, ours, limit);
       if (who > 0 || contenders() == 1) add_row(who, part, ours, limit);
     }
-    if (bench_.with_limits()) {
-      report_.text += fmt::format("  {:<32}{:>10.1f}  {:^22}\n", fmt::format("limit: {}", limit.kind),
-                                  estimate(limit.us).median, interval(estimate(limit.us), 1));
-    }
+    if (bench_.with_limits()) add_limit_lines(part);
     report_.text += '\n';
+  }
+
+  void add_limit_lines(EpPart part) {
+    const char* role = "limit:";
+    for (const Limit& limit : limits_of(blocks_, part)) {
+      report_.text += fmt::format("  {:<32}{:>10.1f}  {:^22}\n", fmt::format("{} {}", role, limit.kind),
+                                  estimate(limit.us).median, interval(estimate(limit.us), 1));
+      role = "      ";
+    }
   }
 
   void add_line(std::size_t who, EpPart part, const Series& ours, const Limit& limit) {

@@ -7,9 +7,11 @@
 #include <memory>
 
 #include <fmt/ranges.h>
+#include <sys/prctl.h>
 
 #include "apps/bench/barrier_bench.hpp"
 #include "apps/bench/ep_bench.hpp"
+#include "apps/bench/heap_bench.hpp"
 #include "apps/bench/start_bench.hpp"
 #include "apps/shmoe/command.hpp"
 #include "apps/standard_streams.hpp"
@@ -53,6 +55,12 @@ constexpr const char* kStartHelp =
     "  shmoe bench start                                 8 ranks\n"
     "  shmoe bench start --ranks 384 --repeats 3";
 
+constexpr const char* kHeapHelp =
+    "What the symmetric heap costs at 10 000 live blocks and how full it gets in the mixed scenario of CAM's HFA, "
+    "before\n"
+    "and after blocks are moved. Arithmetic of one process: no ranks.\n\n"
+    "  shmoe bench heap";
+
 constexpr std::array kDtypes{DType::bf16, DType::fp16, DType::fp32};
 
 /// What the parser fills in.
@@ -60,6 +68,7 @@ struct BenchOptions {
   EpPlan ep;
   std::string dtype = "bf16";
   std::int32_t against = 8;
+  bool small_pages = false;
   BarrierPlan barrier;
   StartPlan start;
   std::optional<std::int32_t> cores;
@@ -70,7 +79,7 @@ std::string ep_words(const BenchOptions& options) {
   const EpShape& shape = options.ep.shape;
   return fmt::format("--tokens {} --hidden {} --topk {} --experts {} --dtype {} --seed {} --blocks {}{}{}",
                      shape.tokens, shape.hidden, shape.topk, shape.experts, options.dtype, shape.seed,
-                     options.ep.blocks, options.ep.cold ? " --cold" : "",
+                     options.ep.blocks, options.ep.cold ? " --cold" : "", options.small_pages ? " --small-pages" : "",
                      options.cores ? fmt::format(" --cores {}", *options.cores) : "");
 }
 
@@ -124,16 +133,38 @@ int run_barrier(const BenchOptions& options) {
        .body = [&](BenchPlace& place) { return bench_barrier(place, options.barrier); }});
 }
 
+/// A benchmark that is no rank of a job.
+/// Errors:  invalid_argument where a launcher has started it
+Result<void> check_alone(const char* instead) {
+  const auto launch = bootstrap::detect_launch(bootstrap::process_environment());
+  if (!launch) return launch.error();
+  if (launch->launcher == "none") return {};
+  return Error{
+      .code = Errc::invalid_argument,
+      .context = fmt::format("it {}, but this one was started by {}: run it alone", instead, launch->launcher)};
+}
+
+int run_heap(const BenchOptions& options) {
+  const std::string name = "shmoe bench heap";
+  if (auto alone = check_alone("is one process"); !alone) return refuse(name, alone.error());
+  if (auto writable = check_writable(options.json); !writable) return bench_failed(name, writable.error());
+  const HeapFigures heap = measure_heap();
+  BenchReport report;
+  report.rows = {{.name = "heap.alloc", .ranks = 1, .ours_us = heap.alloc_us, .verified = true},
+                 {.name = "heap.free", .ranks = 1, .ours_us = heap.free_us, .verified = true},
+                 {.name = "heap.utilisation", .ranks = 1, .value = heap.utilisation_after, .verified = true},
+                 {.name = "heap.utilisation.mixed", .ranks = 1, .value = heap.utilisation_mixed, .verified = true}};
+  report.text = fmt::format(
+      "alloc {:.3f} us, free {:.3f} us at 10 000 live blocks\n"
+      "utilisation {:.2f} % with the blocks of the mixed scenario, {:.2f} % at its end\n",
+      heap.alloc_us, heap.free_us, 100 * heap.utilisation_mixed, 100 * heap.utilisation_after);
+  const auto written = write_report(report, name, options.json);
+  return written ? 0 : bench_failed(name, written.error());
+}
+
 int run_start(const BenchOptions& options) {
   const std::string name = "shmoe bench start";
-  const auto launch = bootstrap::detect_launch(bootstrap::process_environment());
-  if (!launch) return bench_failed(name, launch.error());
-  if (launch->launcher != "none") {
-    return refuse(name,
-                  {.code = Errc::invalid_argument,
-                   .context = fmt::format("it starts the ranks itself, but this one was started by {}: run it alone",
-                                          launch->launcher)});
-  }
+  if (auto alone = check_alone("starts the ranks itself"); !alone) return refuse(name, alone.error());
   if (auto writable = check_writable(options.json); !writable) return bench_failed(name, writable.error());
   const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const auto report = bench_start(options.start, folder);
@@ -185,6 +216,8 @@ void add_shape(CLI::App& command, BenchOptions& options) {
       ->check(CLI::Range(1, 1'000'000).description(""))
       ->type_name("N");
   command.add_flag("--cold", options.ep.cold, "sweep the caches before each call");
+  command.add_flag("--small-pages", options.small_pages,
+                   "keep the rows of the MPI contenders and the tokens off huge pages, as malloc does by default");
   add_cores(command, options);
   add_json(command, options);
 }
@@ -223,6 +256,7 @@ class CommandLine {
       add_count(app, "--repeats", options_.start.repeats, "starts, default 11");
       add_json(app, options_);
     });
+    add("heap", kHeapHelp, run_heap, [&](CLI::App& app) { add_json(app, options_); });
     app_.require_subcommand(1);
   }
 
@@ -252,6 +286,7 @@ class CommandLine {
     if (chosen.count("--json") > 0 && (!options_.json || options_.json->empty())) options_.json = "-";
     options_.ep.shape.dtype =
         *std::ranges::find_if(kDtypes, [&](DType dtype) { return options_.dtype == name_of(dtype); });
+    if (options_.small_pages) ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     const bool compares = chosen.get_name() == "topk";
     if (compares && chosen.count("--topk") == 0) options_.ep.shape.topk = kDefaultComparedTopk;
   }
@@ -264,6 +299,8 @@ class CommandLine {
     }
     std::string text = error.what();
     std::ranges::replace(text, '\n', ' ');
+    if (const auto at = text.find(": At Most 1 required"); at != std::string::npos)
+      text.replace(at, text.npos, " given twice");
     const std::string name = "shmoe bench " + chosen.front()->get_name();
     return fmt::format("{}: {}; see {} --help", name, text, name);
   }

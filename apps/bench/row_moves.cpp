@@ -55,11 +55,17 @@ std::uint64_t folded(BlockVec vector) {
   return fold;
 }
 
-/// Bytes of rows from `at` on, each at its own place modulo 8.
+/// Bytes of rows from `at`, a multiple of 8, on: eight at a time, then each at its own place modulo 8.
 std::uint64_t tails(std::span<const RowSpan> rows, std::size_t at) {
   std::uint64_t fold = 0;
   for (const RowSpan row : rows) {
-    for (std::size_t i = at; i < row.size(); ++i) fold ^= std::to_integer<std::uint64_t>(row[i]) << (8 * (i % 8));
+    std::size_t i = at;
+    for (; i + sizeof fold <= row.size(); i += sizeof fold) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, row.data() + i, sizeof word);
+      fold ^= word;
+    }
+    for (; i < row.size(); ++i) fold ^= std::to_integer<std::uint64_t>(row[i]) << (8 * (i % 8));
   }
   return fold;
 }

@@ -2,12 +2,16 @@
 
 #include <memory>
 
+#include <fmt/ranges.h>
+
 #include "apps/shmoe/command.hpp"
 #include "apps/shmoe/layout_view.hpp"
 #include "apps/shmoe/machine.hpp"
 #include "bootstrap/launch.hpp"
 #include "bootstrap/rendezvous_file.hpp"
 #include "runtime/config.hpp"
+#include "runtime/copy_choice.hpp"
+#include "runtime/pinning.hpp"
 
 namespace shmoe::apps {
 namespace {
@@ -70,6 +74,32 @@ Result<shmem::BlockMap> map_of(const InfoOptions& options) {
       {.ranks = options.ranks, .cores = cores, .slots = cores, .ipc_data = config->ipc_data, .heap = config->heap});
 }
 
+nlohmann::ordered_json copies_json(const shmem::CopyTimes& times) {
+  nlohmann::ordered_json json{{"fastest", shmem::name_of(times.fastest())},
+                              {"measured_bytes", shmem::kCalibrationBytes},
+                              {"near_bytes", runtime::near_bytes().value()}};
+  for (const shmem::CopyKind kind : shmem::kCopyKinds) {
+    json["us"][std::string(shmem::name_of(kind))] = static_cast<double>(times.of(kind).count()) / 1e3;
+  }
+  return json;
+}
+
+std::string copies_text(const shmem::CopyTimes& times) {
+  std::string text =
+      fmt::format("copies       {} KiB and their first read on another CPU:", shmem::kCalibrationBytes / 1024);
+  for (const shmem::CopyKind kind : shmem::kCopyKinds) {
+    text += fmt::format(" {} {} us", shmem::name_of(kind), times.of(kind).count() / 1000);
+  }
+  return text + fmt::format("; {} is taken, past the cache after {} in all\n", shmem::name_of(times.fastest()),
+                            human(runtime::near_bytes()));
+}
+
+std::string pinning_text() {
+  const auto cpus = runtime::cpus_in_order();
+  return cpus ? fmt::format("cores go to CPUs {} where SHMOE_PIN says so", fmt::join(*cpus, " "))
+              : to_string(cpus.error());
+}
+
 std::string runtime_folder() {
   const auto folder = bootstrap::runtime_folder(bootstrap::process_environment(), "/tmp");
   return folder ? folder->native() : to_string(folder.error());
@@ -87,6 +117,9 @@ int info(const InfoOptions& options) {
   if (options.json) {
     nlohmann::ordered_json json{{"schema", 1}, {"command", "shmoe info"}};
     json["machine"] = to_json(look_at_machine());
+    json["copies"] = copies_json(runtime::measure_copies());
+    const auto cpus = runtime::cpus_in_order();
+    json["pin_order"] = cpus ? *cpus : std::vector<int>{};
     json["launch"] = {{"launcher", launch->launcher},
                       {"rank", launch->rank.value()},
                       {"size", launch->size},
@@ -99,8 +132,9 @@ int info(const InfoOptions& options) {
   } else if (options.layout) {
     fmt::print("{}", to_text(*map));
   } else {
-    fmt::print("{}launch       {}\nmeetings in  {}\n\n{}", to_text(look_at_machine()), launch->description(),
-               runtime_folder(), settings_now());
+    fmt::print("{}{}pinning      {}\nlaunch       {}\nmeetings in  {}\n\n{}", to_text(look_at_machine()),
+               copies_text(runtime::measure_copies()), pinning_text(), launch->description(), runtime_folder(),
+               settings_now());
   }
   return 0;
 }

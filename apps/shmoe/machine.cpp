@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/machine.hpp"
+#include "shmem/huge_pages.hpp"
 
 namespace shmoe::apps {
 namespace {
@@ -29,16 +30,6 @@ std::int64_t number_in(const char* path, std::string_view name) {
   return std::strtoll(value_in(path, name).c_str(), nullptr, 10);
 }
 
-/// The choice in brackets of "always [never] advise".
-std::string chosen_in(const char* path) {
-  std::ifstream in{path};
-  std::string line;
-  std::getline(in, line);
-  const std::size_t open = line.find('[');
-  const std::size_t close = line.find(']');
-  return open < close && close != std::string::npos ? line.substr(open + 1, close - open - 1) : "unknown";
-}
-
 }  // namespace
 
 Machine look_at_machine() {
@@ -57,7 +48,8 @@ Machine look_at_machine() {
   }
   machine.huge_pages_free = number_in("/proc/meminfo", "HugePages_Free");
   machine.huge_pages_total = number_in("/proc/meminfo", "HugePages_Total");
-  machine.shm_huge_pages = chosen_in("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+  const std::optional<std::string> refused = shmem::why_no_huge_pages();
+  machine.shm_huge_pages = refused ? "no: " + *refused : "yes";
   return machine;
 }
 
@@ -87,8 +79,8 @@ std::string to_text(const Machine& machine) {
   text += fmt::format("cpus         {} online, {} by affinity, {}\n", machine.cpus_online, machine.cpus_allowed, quota);
   text += fmt::format("memory       {}\n", human(machine.memory));
   text += fmt::format("/dev/shm     {} free of {}\n", human(machine.shm_free), human(machine.shm_total));
-  text += fmt::format("huge pages   {} free of {}; transparent in /dev/shm: {}\n", machine.huge_pages_free,
-                      machine.huge_pages_total, machine.shm_huge_pages);
+  text += fmt::format("huge pages   {}; reserved ones, which are not used: {} free of {}\n", machine.shm_huge_pages,
+                      machine.huge_pages_free, machine.huge_pages_total);
   return text;
 }
 

@@ -22,7 +22,7 @@ struct Machine {
   Bytes shm_free{0};
   std::int64_t huge_pages_free = 0;
   std::int64_t huge_pages_total = 0;
-  std::string shm_huge_pages;  // policy of transparent huge pages for /dev/shm
+  std::string shm_huge_pages;  // whether segments get huge pages: "yes", or "no: " and why
 };
 
 /// What cannot be found out stays zero or empty.

@@ -128,7 +128,7 @@ def check_pragma_once(tree):
 
 def _compiler_flags():
     flags = ["-std=c++20"]
-    for package in ("libhwy", "spdlog"):
+    for package in ("libhwy", "spdlog", "ompi-c"):
         ran = subprocess.run(["pkg-config", "--cflags", package], capture_output=True, text=True)
         flags += ran.stdout.split() if ran.returncode == 0 else []
     return flags

@@ -77,7 +77,7 @@ class Peers(Bench):
 
     def test_rows_of_whole_vectors_cold_and_on_several_cores(self):
         self.report(self.mpirun(2, "ep", *SMALL[:2], "--hidden", 512, *SMALL[4:], "--cold", "--json"))
-        self.report(self.mpirun(2, "ep", *SMALL, "--cores", 2, "--json"))
+        self.report(self.mpirun(2, "ep", *SMALL, "--cores", 2, "--small-pages", "--json"))
 
     def test_ranks_without_tokens(self):
         self.report(self.mpirun(2, "ep", "--tokens", 0, *SMALL[2:], "--json"))
@@ -99,7 +99,7 @@ class Peers(Bench):
         self.assertNotIn("barrier.flag_round_trip", rows)
 
     def test_more_experts_a_token(self):
-        rows = self.report(self.mpirun(2, "topk", *SMALL, "--topk", 4, "--against", 3, "--json"))
+        rows = self.report(self.mpirun(2, "topk", *SMALL[:4], *SMALL[6:], "--topk", 4, "--against", 3, "--json"))
         self.assertGreater(rows["ep.k4_over_k3"]["value"], 0)
 
     def test_a_bad_option_is_told_once(self):
@@ -140,6 +140,12 @@ class Alone(Bench):
         self.assertEqual(rows["start"]["ranks"], 3)
         self.assertGreater(rows["start"]["ours_us"], 0)
 
+    def test_heap(self):
+        rows = self.report(run("bench", "heap", "--json"))
+        self.assertGreater(rows["heap.alloc"]["ours_us"], 0)
+        for name in ("heap.utilisation", "heap.utilisation.mixed"):
+            self.assertTrue(0 < rows[name]["value"] <= 1, rows[name])
+
     def test_json_to_a_file_beside_the_table(self):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "report.json"
@@ -175,6 +181,11 @@ class Refused(Bench):
         self.assertEqual(len(told), 1, done.stderr)
         self.assertIn("mismatch: rank 2 has options", told[0])
         self.assertEqual(done.returncode, 1)
+
+    def test_the_heap_is_one_process(self):
+        done = self.launched(2, "heap")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("is one process", done.stderr)
 
     def test_start_is_its_own_launcher(self):
         done = self.launched(2, "start")

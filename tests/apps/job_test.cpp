@@ -145,15 +145,16 @@ TEST_CASE("a single wrong bit is found and named") {
     auto step = MoePipeline{world.all(), shape, experts, *buffers}.run(batch, 0);
     REQUIRE(step);
     const auto problem = problem_of({batch}, experts);
-    const auto received = buffers->received(step->notify.recv_rows);
+    const std::span<std::byte> rows = buffers->received(step->notify.recv_rows);
+    const Received received{.rows = rows, .scales = {}};
     CHECK_FALSE(wrong_result(*step, shape, problem, received));
 
-    received[16 * 3 + 5] ^= std::byte{1};
+    rows[16 * 3 + 5] ^= std::byte{1};
     auto wrong = wrong_result(*step, shape, problem, received);
     REQUIRE(wrong);
     CHECK(wrong->context.find("wrong result on rank 0 in step 0: received row 3 (expert ") == 0);
     CHECK(wrong->context.find("column 2") != std::string::npos);
-    received[16 * 3 + 5] ^= std::byte{1};
+    rows[16 * 3 + 5] ^= std::byte{1};
 
     step->combined[16 * 4] ^= std::byte{1};
     wrong = wrong_result(*step, shape, problem, received);

@@ -35,6 +35,8 @@ TEST_CASE("defaults are those of the table") {
   CHECK(config.bootstrap_timeout == std::chrono::seconds{30});
   CHECK(config.wait_limit == std::chrono::milliseconds{0});
   CHECK(config.views);
+  CHECK(!config.copy);
+  CHECK(config.pin == Pin::none);
   CHECK(config.weak_seed == 0);
   CHECK(config.strict);
   CHECK(config.log_level == "warn");
@@ -51,6 +53,8 @@ TEST_CASE("every setting takes its values") {
                             {"SHMOE_BOOTSTRAP_TIMEOUT_S", "5"},
                             {"SHMOE_WAIT_LIMIT_MS", "1500"},
                             {"SHMOE_VIEWS", "off"},
+                            {"SHMOE_COPY", "movsb"},
+                            {"SHMOE_PIN", "cores"},
                             {"SHMOE_WEAK", "18446744073709551615"},
                             {"SHMOE_STRICT", "off"},
                             {"SHMOE_LOG", "trace"}});
@@ -63,6 +67,8 @@ TEST_CASE("every setting takes its values") {
   CHECK(config->bootstrap_timeout == std::chrono::seconds{5});
   CHECK(config->wait_limit == std::chrono::milliseconds{1500});
   CHECK_FALSE(config->views);
+  CHECK(config->pin == Pin::cores);
+  CHECK(config->copy == shmem::CopyKind::movsb);
   CHECK(config->weak_seed == 18446744073709551615U);
   CHECK_FALSE(config->strict);
   CHECK(config->log_level == "trace");

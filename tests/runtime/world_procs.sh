@@ -94,6 +94,16 @@ SHMOE_CORES=2 start compact 3 0 2 compact 100
 finish_well 'blocks are moved together'
 all_rounds 'blocks are moved together' compact 3 100
 
+# One rank measures the copies, all ranks use what it found, but for one that is told otherwise.
+SHMOE_LOG=debug start copies 3 0 1 barriers 3
+SHMOE_LOG=debug SHMOE_COPY=movsb start copies 3 2 2 barriers 3
+finish_well 'copies'
+measured=$(sed -n 's/.*debug: long rows are copied: /long rows are copied: /p' "$folder/copies.0")
+[[ -n $measured ]] || fail 'rank 0 does not say how it copies' "$(<"$folder/copies.0")"
+same_on_all 'copies' copies 1 1 "$measured"
+same_on_all 'copies' copies 2 2 'long rows are copied: movsb'
+all_rounds 'what rank 0 measures holds on every rank' copies 3 3
+
 # A rank dies, or leaves, in the middle: the others end and name it.
 start killed 5 0 4 die 2 20
 finish

@@ -283,22 +283,6 @@ TEST_CASE("number: NaNs become quiet and keep their sign") {
   static_assert(float_to_bf16(1.0F) == 0x3F80 && fp16_to_float(0x3C00) == 1.0F);
 }
 
-TEST_CASE("copy_row writes its bytes and no other") {
-  std::mt19937 random(random_seed());
-  for (const std::size_t size : {0U, 1U, 2U, 3U, 15U, 16U, 17U, 63U, 64U, 65U, 1000U, 14336U}) {
-    for (const std::size_t shift : {0U, 1U, 2U}) {
-      std::vector<std::byte> from(size + shift);
-      fill(DType::bf16, from, random);
-      GuardedOut to(size);
-      copy_row(to.out(), Row(from).subspan(shift));
-      CHECK(std::equal(to.out().begin(), to.out().end(), from.begin() + static_cast<std::ptrdiff_t>(shift)));
-      CHECK(to.intact());
-    }
-  }
-  std::array<std::byte, 4> small{};
-  CHECK_THROWS_AS(copy_row(small, std::span(small).first(3)), ContractViolation);
-}
-
 TEST_CASE("weighted_row_sum equals the scalar sum to the bit for any H and K") {
   std::mt19937 random(random_seed());
   on_every_target([&] {

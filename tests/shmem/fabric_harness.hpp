@@ -77,6 +77,7 @@ struct Options {
   bool views = true;
   bool strict = true;
   bool oversubscribed = false;
+  CopyPlan copy = {};
   Overseer overseer = {};
   std::optional<Time> wait_limit = {};
   std::uint64_t seed = 1;
@@ -119,6 +120,7 @@ struct Plan {
     peers.crowd = options.oversubscribed ? Crowd::yes : Crowd::no;
     peers.strict = options.strict;
     peers.views = options.views;
+    peers.copy = options.copy;
     return peers;
   }
 };

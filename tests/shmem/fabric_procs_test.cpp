@@ -39,14 +39,17 @@ int be_rank(Body body, const Plan& plan, Rank rank, const ShmNames& names, Scena
   return failed;
 }
 
-void run_all(Body body) {
+void run_all(Body body, CopyPlan copy = {}) {
   const std::uint64_t seed = test_seed();
   for (const NamedScenario& scenario : kScenarios) {
     if (is_weak(body) && !scenario.moves_data) continue;
     INFO(name_of(body) << ": " << scenario.name << ", seed " << seed);
     const ShmNames names;
-    const Plan plan(
-        {.ranks = scenario.ranks, .cores = scenario.cores, .oversubscribed = scenario.oversubscribed, .seed = seed});
+    const Plan plan({.ranks = scenario.ranks,
+                     .cores = scenario.cores,
+                     .oversubscribed = scenario.oversubscribed,
+                     .copy = copy,
+                     .seed = seed});
     std::vector<::pid_t> children;
     for (std::int32_t rank = 0; rank < scenario.ranks; ++rank) {
       children.push_back(start_child([&] { return be_rank(body, plan, Rank{rank}, names, scenario.run); }));
@@ -65,6 +68,9 @@ void run_all(Body body) {
 
 TEST_CASE("conformance: processes over segments") { run_all(Body::segments); }
 TEST_CASE("conformance: processes with delayed visibility") { run_all(Body::weak_segments); }
+TEST_CASE("conformance: processes, every row streams") {
+  run_all(Body::segments, {.kind = CopyKind::streaming, .long_row = 0});
+}
 
 TEST_CASE("what a killed process left in /dev/shm is removed, and its peer's mapping serves on") {
   const ShmNames names;

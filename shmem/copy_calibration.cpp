@@ -1,0 +1,186 @@
+#include "shmem/copy_calibration.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <sched.h>
+#include <sys/mman.h>
+
+#include "shmem/fence.hpp"
+
+namespace shmoe::shmem {
+namespace {
+
+constexpr std::size_t kRow = std::size_t{16} * 1024;
+
+Time now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+/// Pages of the kind that segments have.
+class SharedPages {
+ public:
+  explicit SharedPages(std::size_t size)
+      : size_(size), place_(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {}
+  SharedPages(const SharedPages&) = delete;
+  SharedPages& operator=(const SharedPages&) = delete;
+  ~SharedPages() {
+    if (exist()) munmap(place_, size_);
+  }
+  [[nodiscard]] bool exist() const { return place_ != MAP_FAILED; }
+  [[nodiscard]] std::span<std::byte> bytes() const { return {static_cast<std::byte*>(place_), size_}; }
+
+ private:
+  std::size_t size_;
+  void* place_;
+};
+
+/// Keeps the calling thread on one CPU, then gives it back the CPUs it had.
+class OnCpu {
+ public:
+  explicit OnCpu(std::optional<int> cpu) {
+    CPU_ZERO(&before_);
+    if (!cpu || sched_getaffinity(0, sizeof before_, &before_) != 0) return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(*cpu, &one);
+    moved_ = sched_setaffinity(0, sizeof one, &one) == 0;
+  }
+  OnCpu(const OnCpu&) = delete;
+  OnCpu& operator=(const OnCpu&) = delete;
+  ~OnCpu() {
+    if (moved_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+
+ private:
+  cpu_set_t before_{};
+  bool moved_ = false;
+};
+
+/// The two ends of the CPUs that this thread may use: where caches are not shared by all, not by these.
+struct TwoCpus {
+  std::optional<int> first, last;
+
+  TwoCpus() {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (!CPU_ISSET(cpu, &allowed)) continue;
+      if (!first) first = cpu;
+      last = cpu;
+    }
+  }
+  [[nodiscard]] bool are_two() const { return first && first != last; }
+};
+
+/// A word of each cache line.
+std::uint64_t read_lines(std::span<const std::byte> bytes) {
+  std::uint64_t sum = 0;
+  for (std::size_t at = 0; at < bytes.size(); at += 64) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, sizeof word);
+    sum += word;
+  }
+  return sum;
+}
+
+/// Reads the bytes each time it is asked to, on a CPU of its own where there is one.
+class Reader {
+ public:
+  Reader(std::span<const std::byte> bytes, const TwoCpus& cpus) : bytes_(bytes) {
+    if (!cpus.are_two()) return;
+    try {
+      thread_ = std::thread([this, cpu = cpus.last] { serve(cpu); });
+    } catch (const std::system_error&) {  // no thread to be had: read() reads itself
+    }
+  }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+  ~Reader() {
+    if (!thread_.joinable()) return;
+    turn_.store(kEnd, std::memory_order_release);
+    thread_.join();
+  }
+
+  void read() {
+    if (!thread_.joinable()) {
+      sum_ += read_lines(bytes_);
+      return;
+    }
+    turn_.store(kRead, std::memory_order_release);
+    while (turn_.load(std::memory_order_acquire) != kDone) std::this_thread::yield();
+  }
+  [[nodiscard]] std::uint64_t sum() const { return sum_; }
+
+ private:
+  static constexpr int kDone = 0;
+  static constexpr int kRead = 1;
+  static constexpr int kEnd = 2;
+
+  void serve(std::optional<int> cpu) {
+    const OnCpu here(cpu);
+    while (true) {
+      const int turn = turn_.load(std::memory_order_acquire);
+      if (turn == kEnd) return;
+      if (turn == kRead) {
+        sum_ += read_lines(bytes_);
+        turn_.store(kDone, std::memory_order_release);
+      } else {
+        std::this_thread::yield();
+      }
+    }
+  }
+
+  std::span<const std::byte> bytes_;
+  std::atomic<int> turn_{kDone};
+  std::uint64_t sum_ = 0;  // keeps the reads
+  std::thread thread_;     // last: it uses what is above
+};
+
+/// Each source row goes to several places, as a token goes to several experts.
+void copy_all(std::span<std::byte> to, std::span<const std::byte> source, CopyKind kind) {
+  for (std::size_t at = 0; at < to.size(); at += kRow) {
+    copy_row(to.subspan(at, kRow), source.subspan(at / 8 / kRow * kRow, kRow), kind);
+  }
+  store_fence();
+}
+
+}  // namespace
+
+CopyKind CopyTimes::fastest() const {
+  CopyKind fastest = CopyKind::cached;
+  for (const CopyKind kind : {CopyKind::streaming, CopyKind::movsb}) {
+    if (of(kind) > Time{0} && of(kind) * 10 < of(fastest) * 9) fastest = kind;
+  }
+  return fastest;
+}
+
+CopyTimes calibrate_copy(Time limit) {
+  const Time end = now() + limit;
+  CopyTimes times;
+  const SharedPages pages(kCalibrationBytes);
+  if (!pages.exist()) return times;
+  const std::vector<std::byte> source(kCalibrationBytes / 8, std::byte{1});
+  const TwoCpus cpus;
+  Reader reader(pages.bytes(), cpus);
+  const OnCpu here(cpus.are_two() ? cpus.first : std::nullopt);
+  copy_all(pages.bytes(), source, CopyKind::cached);  // first touch of the pages, and the other CPU wakes up
+  reader.read();
+  do {
+    for (const CopyKind kind : kCopyKinds) {
+      const Time start = now();
+      copy_all(pages.bytes(), source, kind);
+      reader.read();
+      Time& best = times.best[static_cast<std::size_t>(kind)];
+      const Time taken = now() - start;
+      best = best == Time{0} ? taken : std::min(best, taken);
+    }
+  } while (now() < end);
+  return times;
+}
+
+}  // namespace shmoe::shmem

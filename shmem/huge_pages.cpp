@@ -1,0 +1,87 @@
+#include "shmem/huge_pages.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "shmem/layout.hpp"
+
+namespace shmoe::shmem {
+namespace {
+
+// Newer than the C library's headers: Linux 6.1. Unlike MADV_HUGEPAGE it asks neither how /dev/shm was mounted nor what
+// the system does by itself.
+constexpr int kMadviseCollapse = 25;
+constexpr auto kSmallPage = off_t{4096};
+
+std::string reason(int error) {
+  switch (error) {
+    case EINVAL: return "the kernel is older than 6.1 or has them switched off";
+    case EAGAIN:
+    case ENOMEM:
+    case EBUSY: return "no free memory in pieces of 2 MiB";
+    default: return std::strerror(error);
+  }
+}
+
+bool has_room(int fd, std::uint64_t bytes) {
+  struct statvfs fs {};
+  if (fstatvfs(fd, &fs) != 0) return false;
+  return fs.f_blocks == 0 || static_cast<std::uint64_t>(fs.f_bavail) * fs.f_frsize >= bytes;  // no blocks: no limit
+}
+
+}  // namespace
+
+void HugePages::back(Offset from, Bytes size) {
+  const std::uint64_t first = round_up(from.value(), kPageGranule) / kPageGranule;
+  const std::uint64_t last = (from.value() + size.value()) / kPageGranule;
+  if (first >= last || reinterpret_cast<std::uintptr_t>(base_) % kPageGranule != 0) return;
+  if (!has_room(fd_, size.value())) return;
+  if (tried_.size() < last) tried_.resize(last);
+  // One call for each run of areas: the kernel first empties the queues of all CPUs, which takes longer than a page.
+  for (std::uint64_t area = first; area < last;) {
+    std::uint64_t end = area;
+    while (end < last && !tried_[end]) tried_[end++] = true;
+    if (end > area) collapse(area, end);
+    area = std::max(end, area + 1);
+  }
+}
+
+void HugePages::collapse(std::uint64_t first, std::uint64_t last) {
+  // An area without any page is none to the kernel.
+  for (std::uint64_t area = first; area < last; ++area) {
+    if (fallocate(fd_, 0, static_cast<off_t>(area * kPageGranule), kSmallPage) != 0) return;
+  }
+  std::byte* place = base_ + first * kPageGranule;
+  if (madvise(place, (last - first) * kPageGranule, kMadviseCollapse) != 0) refusal_ = reason(errno);
+}
+
+std::optional<std::string> why_no_huge_pages() {
+  const int fd = memfd_create("shmoe", MFD_CLOEXEC);
+  if (fd < 0) return reason(errno);
+  std::optional<std::string> why = reason(ENOMEM);
+  void* reserved = MAP_FAILED;
+  if (ftruncate(fd, kPageGranule) == 0) {
+    reserved = mmap(nullptr, 2 * kPageGranule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  }
+  if (reserved != MAP_FAILED) {
+    const auto start = reinterpret_cast<std::uintptr_t>(reserved);
+    auto* aligned = static_cast<std::byte*>(reserved) + (round_up(start, kPageGranule) - start);
+    if (mmap(aligned, kPageGranule, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED) {
+      HugePages pages(fd, aligned);
+      pages.back(Offset{0}, Bytes{kPageGranule});
+      why = pages.refusal();
+    }
+    munmap(reserved, 2 * kPageGranule);
+  }
+  close(fd);
+  return why;
+}
+
+}  // namespace shmoe::shmem

@@ -4,13 +4,14 @@ namespace shmoe::runtime {
 
 //   core 0  --add 1-->+                       every core adds one to the rank's own slot and waits until all cores of
 //   core 1  --add 1-->| sync-all slot >= base + generation * C     this generation have: nobody clears anything
-//   core 2  --add 1-->+
+//   core 2  --add 1-->+                       one core alone has nobody to wait for
 shmem::Witness CoreContext::sync_all(SourceSite site) {
   SHMOE_EXPECTS(launch_->blocks <= launch_->physical,
                 "SyncAll at {}:{} in a launch of {} cores on a grid of {}: later batches could never arrive; launch at "
                 "most {} cores",
                 site.file, site.line, launch_->blocks, launch_->physical, launch_->physical);
   quiet(site);
+  if (launch_->blocks == 1) return shmem::Witness::own();
   const Slot slot = slots().sync_all().at(0, Rank{0});
   signal(rank(), slot, shmem::SignalOp::add, 1, site);
   ++generation_;

@@ -1,8 +1,8 @@
 #include "runtime/zero_buffer_sync.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
-#include <vector>
 
 namespace shmoe::runtime {
 namespace {
@@ -102,30 +102,32 @@ void ZeroBufferSync::publish(const Handshake& handshake, const BarrierWord& barr
 }
 
 void ZeroBufferSync::signal_slice(const BarrierWord& barrier, Errc error, SourceSite site) {
-  const Rank me = context_->rank();
-  const Slot mine = context_->slots().barrier().at(barrier.buffer, me);
+  const Slot mine = context_->slots().barrier().at(barrier.buffer, context_->rank());
   const std::uint64_t word = barrier.word | static_cast<std::uint64_t>(error);
+  context_->signal_each(peers_of_this_core(), mine, SignalOp::set, word, site);
+}
+
+std::pmr::vector<Rank> ZeroBufferSync::peers_of_this_core() const {
   const Slice slice = ranks_of_this_core();
-  for (std::int64_t r = slice.first; r < slice.last; ++r) {
-    if (Rank{r} == me) continue;
-    context_->signal(Rank{r}, mine, SignalOp::set, word, site);
+  return others(Rank{slice.first}, Rank{slice.last});
+}
+
+std::pmr::vector<Rank> ZeroBufferSync::others(Rank first, Rank last) const {
+  std::pmr::vector<Rank> ranks(context_->workspace());
+  ranks.reserve(static_cast<std::size_t>(std::max(last.value() - first.value(), 0)));
+  for (Rank rank = first; rank < last; ++rank) {
+    if (rank != context_->rank()) ranks.push_back(rank);
   }
+  return ranks;
 }
 
 void ZeroBufferSync::wait_slice(const BarrierWord& barrier, const Handshake* handshake, SourceSite site) {
-  std::pmr::memory_resource* room = context_->workspace();
-  std::pmr::vector<Rank> peers(room);
-  std::pmr::vector<Slot> slots(room);
-  const Slice slice = ranks_of_this_core();
-  peers.reserve(static_cast<std::size_t>(slice.size()));
-  slots.reserve(static_cast<std::size_t>(slice.size()));
-  for (std::int64_t r = slice.first; r < slice.last; ++r) {
-    if (Rank{r} == context_->rank()) continue;
-    peers.emplace_back(r);
-    slots.push_back(context_->slots().barrier().at(barrier.buffer, Rank{r}));
-  }
-  if (slots.empty()) return;
-  std::pmr::vector<std::uint64_t> observed(slots.size(), room);
+  const std::pmr::vector<Rank> peers = peers_of_this_core();
+  if (peers.empty()) return;
+  std::pmr::vector<Slot> slots(context_->workspace());
+  slots.reserve(peers.size());
+  for (const Rank peer : peers) slots.push_back(context_->slots().barrier().at(barrier.buffer, peer));
+  std::pmr::vector<std::uint64_t> observed(slots.size(), context_->workspace());
   const Witness arrived = consume_token(context_->wait({.where = context_->rank(),
                                                         .slots = slots,
                                                         .compare = context_->profile().compare,
@@ -192,10 +194,7 @@ void ZeroBufferSync::set_flag(Rank dst, std::uint32_t event, std::uint32_t phase
 void ZeroBufferSync::set_flag_batch(Rank first, Rank last, std::uint32_t event, std::uint32_t phase, SourceSite site) {
   context_->quiet(site);
   const Slot slot = context_->slots().flag().at(round_.value() & 1, context_->rank(), event);
-  for (Rank dst = first; dst < last; ++dst) {
-    if (dst == context_->rank()) continue;
-    context_->signal(dst, slot, SignalOp::set, flag_word(round_, phase), site);
-  }
+  context_->signal_each(others(first, last), slot, SignalOp::set, flag_word(round_, phase), site);
 }
 
 void ZeroBufferSync::set_all_rank_core_flag(std::uint32_t phase, SourceSite site) {

@@ -9,7 +9,9 @@
 // Source: zero-buffer sync class of the published kernels, with its public names in snake case.
 
 #include <cstdint>
+#include <memory_resource>
 #include <optional>
+#include <vector>
 
 #include "runtime/call_card.hpp"
 #include "runtime/core_context.hpp"
@@ -93,6 +95,9 @@ class ZeroBufferSync {
   void note(Error found);
   void leave_on_fault();
   [[nodiscard]] std::uint64_t flag_word(Round round, std::uint32_t phase) const;
+  /// [first, last) but this rank.
+  [[nodiscard]] std::pmr::vector<Rank> others(Rank first, Rank last) const;
+  [[nodiscard]] std::pmr::vector<Rank> peers_of_this_core() const;
   [[nodiscard]] Slice ranks_of_this_core() const { return context_->slice(context_->ranks()); }
 
   CoreContext* context_;

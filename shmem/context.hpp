@@ -200,6 +200,12 @@ class Context {
   void signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value, SourceSite site = SourceSite::here()) {
     fabric_->signal(dst, slot, op, value, site);
   }
+  /// The same to several ranks.
+  /// Order:   as signal; none between the ranks.
+  void signal_each(std::span<const Rank> dsts, Slot slot, SignalOp op, std::uint64_t value,
+                   SourceSite site = SourceSite::here()) {
+    fabric_->signal_each(dsts, slot, op, value, site);
+  }
   /// Order:   the payload, then its own signal; no promise about earlier puts.
   template <PlainRange Range>
   void put_signal(Rank dst, Offset to, const Range& from, Slot slot, SignalOp op, std::uint64_t value,

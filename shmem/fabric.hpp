@@ -76,6 +76,10 @@ class Fabric {
   virtual void close_write(Rank dst, Offset at, Bytes size, SourceSite site) = 0;
 
   virtual void signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value, SourceSite site) = 0;
+  /// The same signal to several ranks, in no order between them; a body may do better than one after the other.
+  virtual void signal_each(std::span<const Rank> dsts, Slot slot, SignalOp op, std::uint64_t value, SourceSite site) {
+    for (const Rank dst : dsts) signal(dst, slot, op, value, site);
+  }
   virtual void put_signal(Rank dst, Offset to, std::span<const std::byte> from, Slot slot, SignalOp op,
                           std::uint64_t value, SourceSite site) = 0;
 

@@ -1,5 +1,5 @@
 #pragma once
-// The one fence the hardware needs.
+// The fences the hardware needs.
 
 #include <atomic>
 
@@ -16,6 +16,15 @@ inline void store_fence() {
   _mm_sfence();
 #else
   std::atomic_thread_fence(std::memory_order_release);
+#endif
+}
+
+/// Order:   this core's earlier stores before its later loads.
+inline void full_fence() {
+#if defined(__x86_64__) || defined(__i386__)
+  _mm_mfence();
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif
 }
 

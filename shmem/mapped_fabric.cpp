@@ -57,8 +57,28 @@ void MappedFabric::signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value,
   const SlotPlan& plan = *peers_->slots;
   store_fence();
   store_and_ring(peers_->mem[dst.index()] + plan.offset_of(slot).value(), op, value, sharing_);
+  write_ledger(dst, slot, value, site);
+}
 
-  LedgerEntry& entry = peers_->control_map.ledger(peers_->control, plan.ledger_index(dst, slot, activity_.core));
+// Many ranks mean many cache lines and pages that lie elsewhere: all are asked for before the first is written, and one
+// fence stands between all words and all bells.
+void MappedFabric::signal_each(std::span<const Rank> dsts, Slot slot, SignalOp op, std::uint64_t value,
+                               SourceSite site) {
+  const std::uint64_t at = peers_->slots->offset_of(slot).value();
+  for (const Rank dst : dsts) {
+    expect_signal(*peers_, dst, slot, op, site);
+    __builtin_prefetch(peers_->mem[dst.index()] + at, 1);
+  }
+  store_fence();
+  for (const Rank dst : dsts) store_word(peers_->mem[dst.index()] + at, op, value);
+  full_fence();
+  for (const Rank dst : dsts) ring(peers_->mem[dst.index()] + at, sharing_);
+  for (const Rank dst : dsts) write_ledger(dst, slot, value, site);
+}
+
+void MappedFabric::write_ledger(Rank dst, Slot slot, std::uint64_t value, SourceSite site) {
+  const std::uint32_t index = peers_->slots->ledger_index(dst, slot, activity_.core);
+  LedgerEntry& entry = peers_->control_map.ledger(peers_->control, index);
   entry.count.fetch_add(1, std::memory_order_relaxed);
   entry.value.store(value, std::memory_order_relaxed);
   entry.round.store(activity_.round.value(), std::memory_order_relaxed);

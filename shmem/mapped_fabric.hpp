@@ -21,6 +21,7 @@ class MappedFabric : public Fabric {
   std::span<std::byte> open_write(Rank dst, Offset at, Bytes size, SourceSite site) override;
   void close_write(Rank dst, Offset at, Bytes size, SourceSite site) override;
   void signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value, SourceSite site) override;
+  void signal_each(std::span<const Rank> dsts, Slot slot, SignalOp op, std::uint64_t value, SourceSite site) override;
   void put_signal(Rank dst, Offset to, std::span<const std::byte> from, Slot slot, SignalOp op, std::uint64_t value,
                   SourceSite site) override;
   void fence(Rank dst, SourceSite site) override;
@@ -32,6 +33,7 @@ class MappedFabric : public Fabric {
   Time now() override;
 
  private:
+  void write_ledger(Rank dst, Slot slot, std::uint64_t value, SourceSite site);
   [[nodiscard]] std::byte* place(Rank rank, Offset at, Bytes size, SourceSite site) const;
 
   const Peers* peers_;

@@ -42,6 +42,21 @@ bool satisfies(Compare compare, std::uint64_t seen, std::uint64_t value) {
   return false;
 }
 
+void store_word(std::byte* slot, SignalOp op, std::uint64_t value) {
+  if (op == SignalOp::set) {
+    word(slot).store(value, std::memory_order_release);
+  } else {
+    word(slot).fetch_add(value, std::memory_order_release);
+  }
+}
+
+void ring(std::byte* slot, Sharing sharing) {
+  const Bell bell(slot);
+  if (bell.sleepers.load(std::memory_order_seq_cst) == 0) return;
+  bell.sequence.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake(bell.futex(slot), sharing);
+}
+
 void store_and_ring(std::byte* slot, SignalOp op, std::uint64_t value, Sharing sharing) {
   // Sequentially consistent against the sleeper's {sleepers + 1, look again}: one of the two sees the other.
   if (op == SignalOp::set) {
@@ -49,10 +64,7 @@ void store_and_ring(std::byte* slot, SignalOp op, std::uint64_t value, Sharing s
   } else {
     word(slot).fetch_add(value, std::memory_order_seq_cst);
   }
-  const Bell bell(slot);
-  if (bell.sleepers.load(std::memory_order_seq_cst) == 0) return;
-  bell.sequence.fetch_add(1, std::memory_order_seq_cst);
-  futex_wake(bell.futex(slot), sharing);
+  ring(slot, sharing);
 }
 
 std::uint64_t load_slot(const Peers& peers, Rank owner, Slot slot) {

@@ -22,6 +22,12 @@ struct Activity {
 
 bool satisfies(Compare compare, std::uint64_t seen, std::uint64_t value);
 
+/// Order:   whoever sees the word sees everything this thread wrote before.
+void store_word(std::byte* slot, SignalOp op, std::uint64_t value);
+/// Wakes who sleeps on the slot.
+/// Order:   a full fence lies between the store of the word and this.
+void ring(std::byte* slot, Sharing sharing);
+/// Both, with the fence.
 /// Order:   the word is stored before sleepers are woken; whoever sees it sees everything this thread wrote before.
 void store_and_ring(std::byte* slot, SignalOp op, std::uint64_t value, Sharing sharing);
 

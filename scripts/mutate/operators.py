@@ -21,13 +21,13 @@ LEFT_OUT = {
     "sync_all": WITNESS, "barrier_all": WITNESS, "barrier": WITNESS, "enter": WITNESS,
     "test": "::std::optional<::shmoe::shmem::Token>(::std::in_place, ::shmoe::shmem::Arrival{}, ::shmoe::SourceSite{})",
 }
-SENDS = ("fence", "quiet", "signal", "put_signal", "set_flag", "set_flag_batch", "set_all_rank_core_flag", "put", "get")
+SENDS = ("fence", "quiet", "signal", "signal_each", "put_signal", "set_flag", "set_flag_batch", "set_all_rank_core_flag", "put", "get")
 PARTS = ("publish", "signal_slice", "wait_slice", "compare_slice", "leave_on_fault", "note",
          "send_rows", "collect_counts", "derive_tables", "count_own_tokens", "fold_own_columns", "number_own_tokens",
          "keep_in_step", "count")
 CALLS = (*LEFT_OUT, *SENDS, *PARTS)
 # Those that every rank and every core must make: one of them alone may leave it out.
-COLLECTIVE = ("quiet", "signal", "set_flag", "set_flag_batch", "sync_all", "barrier_all", "barrier", "enter",
+COLLECTIVE = ("quiet", "signal", "signal_each", "set_flag", "set_flag_batch", "sync_all", "barrier_all", "barrier", "enter",
               "signal_slice", "wait_slice", "wait_flag", "wait")
 
 
@@ -165,7 +165,7 @@ class Operators:
                 spans.append(call.arguments[2])
             for found in re.compile(r"\.value = ").finditer(self.source.masked, call.open, call.end):
                 spans.append(self.source.split(found.end(), self.end_of_field(found.end()))[0])
-        for call in self.calls(["signal"]):
+        for call in self.calls(["signal", "signal_each"]):
             spans.append(call.arguments[3])
         for call in self.calls(["set_flag", "wait_flag"]):
             spans.append(call.arguments[2])
@@ -292,6 +292,10 @@ class Operators:
             if call.name in ("set_flag", "wait_flag"):
                 event = call.arguments[1]
                 yield self.expression("event", event, f"({self.text(event)} + 1) % {self.me}slots().flag().events")
+        for call in self.calls(["signal_each"]):
+            ranks = self.text(call.arguments[0])
+            yield self.expression("half", call.arguments[0],
+                                  f"std::span<const ::shmoe::Rank>({ranks}).first(({ranks}).size() / 2)")
 
     def places(self):
         for call in self.calls(["put", "get", "read"]):

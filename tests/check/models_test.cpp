@@ -34,7 +34,7 @@ void require(bool holds) {
 }
 
 /// Everything that many schedules end with, in run.py's words.
-std::string verdict(Shape shape, const Kernel& kernel, const std::function<void()>& reset = {}) {
+std::string verdict(Shape shape, const StoredKernel& kernel, const std::function<void()>& reset = {}) {
   shape.data_steps = shape.ranks * shape.cores <= 2;
   shape.races = false;
   shape.declare_slots = [](shmem::SlotPlan& slots, const shmem::BlockMap& map) {

@@ -18,10 +18,11 @@ namespace shmoe::runtime::check::test {
 
 inline Shape two_ranks() { return {.ranks = 2, .cores = 1}; }
 
-using Kernel = std::function<void(CoreContext&)>;
+/// A kernel that outlives the call it is handed to.
+using StoredKernel = std::function<void(CoreContext&)>;
 
 /// A body that launches one kernel.
-inline Body one_launch(Kernel kernel, std::string op = "test") {
+inline Body one_launch(StoredKernel kernel, std::string op = "test") {
   return [kernel = std::move(kernel), op = std::move(op)](Communicator& comm) { return comm.launch(op, kernel); };
 }
 
@@ -131,7 +132,9 @@ inline Verdict verdict_of(const Shape& shape, const Body& body) {
   World world(shape);
   return explore(world, body).failure.verdict;
 }
-inline Verdict verdict_of(const Shape& shape, const Kernel& kernel) { return verdict_of(shape, one_launch(kernel)); }
+inline Verdict verdict_of(const Shape& shape, const StoredKernel& kernel) {
+  return verdict_of(shape, one_launch(kernel));
+}
 
 /// Of SHMOE_TEST_SEED, else fixed.
 inline std::uint64_t seed_of_run() {

@@ -151,7 +151,7 @@ TEST_CASE("bad addresses: never allocated, beyond the block, after the free, lan
 }
 
 TEST_CASE("what lies outside the block is a broken contract, as are a wrong writer and a wrong operation") {
-  const auto broken = [](const Kernel& kernel, const std::string& part) {
+  const auto broken = [](const StoredKernel& kernel, const std::string& part) {
     const Verdict verdict = verdict_of({}, kernel);
     CHECK(verdict.kind == VerdictKind::broken_contract);
     CHECK(says(verdict, part));

@@ -169,6 +169,29 @@ TEST_CASE("ledger: each (destination, slot) has its count, last value, round, co
   });
 }
 
+TEST_CASE("ledger: a signal to several ranks is one signal to each") {
+  over_bodies({.ranks = 4, .cores = 2}, [](Job& job) {
+    const Hand hand = job.hand(1, 1);
+    enter(hand.fabric(), "notify", 9);
+    const std::array dsts{Rank{3}, Rank{0}};
+    hand.fabric().signal_each(dsts, hand.word(1, 2), SignalOp::set, 50, SourceSite{"op.cpp", 12});
+    hand.fabric().signal_each({}, hand.word(1, 2), SignalOp::set, 51, SourceSite{"op.cpp", 13});
+    for (std::int32_t rank = 0; rank < 4; ++rank) {
+      const bool told = rank == 0 || rank == 3;
+      CHECK(hand.get<std::uint64_t>(rank, job.plan().slots->offset_of(hand.word(1, 2))) == (told ? 50 : 0));
+      const LedgerEntry& entry = job.seat(1).ledger(Rank{rank}, hand.word(1, 2));
+      CHECK(entry.count.load() == (told ? 1 : 0));
+      CHECK(entry.value.load() == (told ? 50 : 0));
+      CHECK(entry.round.load() == (told ? 9 : 0));
+      CHECK(entry.core.load() == (told ? 1 : 0));
+      CHECK(entry.site.number() == (told ? 12 : 0));
+    }
+    const std::array self{Rank{1}, Rank{1}};
+    hand.fabric().signal_each(self, job.plan().slots->sync_all().at(0, Rank{0}), SignalOp::add, 3, SourceSite{});
+    CHECK(hand.get<std::uint64_t>(1, job.plan().slots->offset_of(job.plan().slots->sync_all().at(0, Rank{0}))) == 6);
+  });
+}
+
 TEST_CASE("ledger: cores that add to one slot keep apart") {
   over_bodies({.cores = 2}, [](Job& job) {
     const Slot slot = job.plan().slots->sync_all().at(0, Rank{0});
@@ -188,6 +211,8 @@ TEST_CASE("ledger: a refused signal leaves no entry and no word") {
     const Hand hand = job.hand(0);
     CHECK_THROWS_AS(hand.add(1, hand.word(0), 1), ContractViolation);
     CHECK_THROWS_AS(hand.set(1, hand.word(1), 1), ContractViolation);
+    const std::array beyond{Rank{1}, Rank{2}};
+    CHECK_THROWS_AS(hand.fabric().signal_each(beyond, hand.word(1), SignalOp::set, 1, SourceSite{}), ContractViolation);
     CHECK(job.seat(0).ledger(Rank{1}, hand.word(0)).count.load() == 0);
     CHECK(hand.get<std::uint64_t>(1, job.plan().slots->offset_of(hand.word(0))) == 0);
     CHECK(hand.get<std::uint64_t>(1, job.plan().slots->offset_of(hand.word(1))) == 0);

@@ -7,6 +7,7 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
+#include "shmem/fence.hpp"
 #include "tests/shmem/fabric_harness.hpp"
 
 using namespace shmoe;
@@ -268,7 +269,9 @@ TEST_CASE("bell: whoever follows its rule without a time limit is always woken")
     std::thread other([&] {
       for (std::uint64_t round = 1; round <= kRounds; ++round) {
         wait_for(0, round);
-        store_and_ring(slots.data() + 32, SignalOp::set, round, sharing);
+        store_word(slots.data() + 32, SignalOp::set, round);
+        full_fence();
+        ring(slots.data() + 32, sharing);
       }
     });
     for (std::uint64_t round = 1; round <= kRounds; ++round) {

@@ -18,6 +18,7 @@ namespace shmoe::runtime::check::test {
 
 inline Shape two_ranks() { return {.ranks = 2, .cores = 1}; }
 
+/// A kernel that outlives the call it is handed to.
 using StoredKernel = std::function<void(CoreContext&)>;
 
 /// A body that launches one kernel.

@@ -1,5 +1,6 @@
 #include "apps/shmoe/synthetic_routing.hpp"
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 
@@ -16,13 +17,28 @@ constexpr std::array<std::uint8_t, 64> kShares{3,  5,  4,  53, 4,  13, 13, 4,  2
                                                13, 5,  13, 3,  7,  9,  11, 7,  18, 24, 16, 4, 42, 10, 12, 3,
                                                26, 11, 25, 23, 15, 10, 25, 62, 25, 22, 11, 2, 22, 16, 42, 19};
 
-/// The expert at `ticket` on the line of the remaining shares; its share is taken off the line.
-std::int64_t take(std::vector<std::uint32_t>& shares, std::uint64_t ticket) {
-  std::size_t expert = 0;
-  while (ticket >= shares[expert]) ticket -= shares[expert++];
-  shares[expert] = 0;
-  return static_cast<std::int64_t>(expert);
-}
+/// The experts side by side, each as wide as its share.
+class Line {
+ public:
+  explicit Line(std::int32_t experts) {
+    ends_.reserve(static_cast<std::size_t>(experts));
+    for (std::int32_t expert = 0; expert < experts; ++expert) ends_.push_back(width() + load_share(Expert{expert}));
+  }
+  [[nodiscard]] std::uint64_t width() const { return ends_.empty() ? 0 : ends_.back(); }
+
+  /// The expert at `ticket` on what is left of the line without the experts of `taken`, which are ascending.
+  [[nodiscard]] std::int64_t at(std::uint64_t ticket, const std::vector<std::int64_t>& taken) const {
+    for (const std::int64_t gap : taken) {
+      const std::uint64_t share = load_share(Expert{gap});
+      if (ticket < ends_[static_cast<std::size_t>(gap)] - share) break;
+      ticket += share;
+    }
+    return std::upper_bound(ends_.begin(), ends_.end(), ticket) - ends_.begin();
+  }
+
+ private:
+  std::vector<std::uint64_t> ends_;
+};
 
 /// Squared, so that the first few experts of a token carry most of the weight, as in recordings.
 std::uint64_t raw_weight(std::uint64_t random) {
@@ -30,13 +46,15 @@ std::uint64_t raw_weight(std::uint64_t random) {
   return base * base;
 }
 
-void draw_token(const SyntheticWorld& world, std::vector<std::uint32_t> shares, std::uint64_t key, Batch& batch) {
-  std::uint64_t left = std::accumulate(shares.begin(), shares.end(), std::uint64_t{0});
+void draw_token(const Line& line, std::int32_t topk, std::uint64_t key, Batch& batch) {
+  std::uint64_t left = line.width();
   std::vector<std::uint64_t> raw;
-  for (std::int32_t k = 0; k < world.topk; ++k) {
+  std::vector<std::int64_t> taken;
+  for (std::int32_t k = 0; k < topk; ++k) {
     const std::uint64_t random = random_at({key, static_cast<std::uint64_t>(k)});
-    const std::int64_t expert = take(shares, (random & 0xFFFF'FFFFU) % left);
+    const std::int64_t expert = line.at((random & 0xFFFF'FFFFU) % left, taken);
     left -= load_share(Expert{expert});
+    taken.insert(std::lower_bound(taken.begin(), taken.end(), expert), expert);
     batch.topk_ids.push_back(expert);
     raw.push_back(raw_weight(random));
   }
@@ -50,13 +68,12 @@ std::uint32_t load_share(Expert expert) { return kShares[expert.index() % kShare
 
 Batch draw_batch(const SyntheticWorld& world, std::int64_t step, Rank rank) {
   SHMOE_EXPECTS(world.topk >= 1 && world.topk <= world.experts, "top {} of {} experts", world.topk, world.experts);
-  std::vector<std::uint32_t> shares;
-  for (std::int32_t expert = 0; expert < world.experts; ++expert) shares.push_back(load_share(Expert{expert}));
+  const Line line(world.experts);
   Batch batch{world.tokens, world.topk, {}, {}};
   for (std::int64_t token = 0; token < world.tokens; ++token) {
     const std::uint64_t key = random_at({world.seed, static_cast<std::uint64_t>(step),
                                          static_cast<std::uint64_t>(rank.value()), static_cast<std::uint64_t>(token)});
-    draw_token(world, shares, key, batch);
+    draw_token(line, world.topk, key, batch);
   }
   return batch;
 }

@@ -141,9 +141,14 @@ float from_fp16(std::uint16_t bits) {
 }  // namespace
 
 Answer solve(const Problem& problem) {
+  Answer answer = solve_places(problem);
+  count_pairs(problem, answer);
+  return answer;
+}
+
+Answer solve_places(const Problem& problem) {
   Answer answer;
   answer.rows = sorted_rows(problem);
-  count_pairs(problem, answer);
   place_rows(problem, answer);
   const auto ranks = static_cast<std::int64_t>(problem.ranks.size());
   answer.recv_tokens_per_expert.resize(problem.ranks.size());
@@ -151,10 +156,12 @@ Answer solve(const Problem& problem) {
   for (std::int64_t expert = 0; expert < problem.experts; ++expert) {
     const auto owner = static_cast<std::size_t>(problem.owner.at(static_cast<std::size_t>(expert)));
     const std::vector<Origin>& list = answer.rows[owner];
-    for (std::int64_t source = 0; source < ranks; ++source) {
-      answer.put_offset.push_back(first_place(list, expert, source));
-    }
     const std::int64_t first = first_place(list, expert, 0);
+    auto row = list.begin() + first;
+    for (std::int64_t source = 0; source < ranks; ++source) {
+      while (row != list.end() && row->expert == expert && row->source < source) ++row;
+      answer.put_offset.push_back(row - list.begin());
+    }
     answer.recv_tokens_per_expert[owner].push_back(first_place(list, expert, kNowhere) - first);
     answer.group_counts[owner].push_back(first_place(list, expert + 1, 0) - first);
   }

@@ -55,6 +55,8 @@ struct Answer {
 };
 
 Answer solve(const Problem& problem);
+/// Without recv_data, max_bs and the tables of layout, which grow with tokens x ranks of every rank.
+Answer solve_places(const Problem& problem);
 
 /// The bytes of row `row` of a rank's expert output.
 using ExpertOutput = std::function<std::span<const std::byte>(std::int64_t rank, std::int64_t row)>;

@@ -106,6 +106,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::ScalableTag<float>;
 using Words = hn::RebindToUnsigned<Floats>;
+using SignedWords = hn::RebindToSigned<Floats>;
 using FloatVec = hn::Vec<Floats>;
 using WordVec = hn::Vec<Words>;
 
@@ -151,6 +152,13 @@ HWY_INLINE FloatVec load_floats(QuantFp32 /*format*/, const std::byte* from) {
   return hn::LoadU(Floats(), reinterpret_cast<const float*>(from));
 }
 
+/// The nearest integer, of two the even one, of a number below 2^22: next to 1.5 * 2^23 a float has no room for more. The
+/// library's own conversion does not compile without optimisation.
+HWY_INLINE hn::Vec<SignedWords> nearest(FloatVec value) {
+  const FloatVec beside = hn::Set(Floats(), 0x1.8p23F);
+  return hn::Sub(hn::BitCast(SignedWords(), hn::Add(value, beside)), hn::BitCast(SignedWords(), beside));
+}
+
 template <class Format>
 HWY_INLINE void scale_row(const QuantRow& row, float mult) {
   const Floats floats;
@@ -160,7 +168,7 @@ HWY_INLINE void scale_row(const QuantRow& row, float mult) {
   std::size_t column = 0;
   for (; column + lanes <= row.columns; column += lanes) {
     const FloatVec scaled = hn::Mul(load_floats(Format(), row.x + column * sizeof(typename Format::Bits)), factor);
-    hn::StoreU(hn::DemoteTo(bytes, hn::NearestInt(scaled)), bytes, reinterpret_cast<std::int8_t*>(row.q + column));
+    hn::StoreU(hn::DemoteTo(bytes, nearest(scaled)), bytes, reinterpret_cast<std::int8_t*>(row.q + column));
   }
   scale_columns<Format>(row, column, mult);
 }

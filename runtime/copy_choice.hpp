@@ -2,7 +2,6 @@
 // How the puts of a job copy: what SHMOE_COPY says, or what one rank measures at the start and tells the others.
 
 #include <string>
-#include <string_view>
 
 #include "runtime/config.hpp"
 #include "shmem/copy_calibration.hpp"
@@ -10,17 +9,23 @@
 
 namespace shmoe::runtime {
 
-/// Takes about 2 ms.
-shmem::CopyTimes measure_copies();
+/// Rows that a CPU keeps to itself, and rows that wait for their reader in the cache that all share: on some machines
+/// they stay there, on others they come back from memory, and then they had better never gone there.
+struct CopyMeasurement {
+  Bytes own_bytes;
+  Bytes shared_bytes;
+  shmem::CopyTimes own;
+  shmem::CopyTimes shared;
+};
 
-/// Of long rows. Measured where the config leaves it open.
-shmem::CopyKind copy_kind(const Config& config);
+/// Takes some 10 ms.
+CopyMeasurement measure_copies();
 
-/// Bytes that wait in the shared cache for their reader, of all cores of a job together.
-Bytes near_bytes();
+/// `cores`: of all ranks, which share the last cache.
+shmem::CopyPlan copy_plan(const CopyMeasurement& measured, std::int32_t cores);
 
-/// `measured`: by the rank that measures, as its name. `cores`: of all ranks.
-shmem::CopyPlan copy_plan(const Config& config, std::string_view measured, std::int32_t cores);
+/// What the config says; measured where it leaves that open.
+shmem::CopyPlan copy_plan(const Config& config, std::int32_t cores);
 
 /// "cached, streaming after 4096 KiB", or "movsb".
 std::string to_text(const shmem::CopyPlan& plan);

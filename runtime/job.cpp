@@ -7,6 +7,7 @@
 #include "bootstrap/launch.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "bootstrap/rendezvous_file.hpp"
+#include "bootstrap/text.hpp"
 #include "runtime/copy_choice.hpp"
 #include "runtime/machine.hpp"
 #include "runtime/mappings.hpp"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr const char* kSegmentFact = "segment";
 constexpr const char* kCopyFact = "copy";
+constexpr const char* kNearFact = "copied near";
 
 /// Of a rank, beside a connection to each other one: standard streams, poller, segments, and some of the program.
 constexpr std::int32_t kOpenFilesOfItsOwn = 32;
@@ -63,7 +65,7 @@ Result<void> attach_peers(Mappings& mappings, Rank rank, std::span<const bootstr
 }
 
 bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const shmem::SlotPlan& slots,
-                            const std::string& name, shmem::CopyKind copy) {
+                            const std::string& name, const shmem::CopyPlan& copy) {
   card.agreements = {{"cores", fmt::to_string(config.cores)},
                      {"profile", std::string(name_of(config.profile.id))},
                      {"heap", fmt::format("{}", config.heap)},
@@ -72,8 +74,18 @@ bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const 
                      {"slots", fmt::format("{} ({:016x})", slots.size(), slots.digest()), "declare_slots"}};
   // First, because the program may know an option by another name.
   card.agreements.insert(card.agreements.begin(), config.agreements.begin(), config.agreements.end());
-  card.facts = {{kSegmentFact, name}, {kCopyFact, std::string(shmem::name_of(copy))}};
+  card.facts = {{kSegmentFact, name},
+                {kCopyFact, std::string(shmem::name_of(copy.kind))},
+                {kNearFact, fmt::to_string(copy.near_bytes)}};
   return card;
+}
+
+/// What the rank of the card says.
+shmem::CopyPlan copy_plan_of(const bootstrap::IdCard& card) {
+  shmem::CopyPlan plan;
+  plan.kind = shmem::find_copy_kind(*card.fact(kCopyFact)).value_or(plan.kind);
+  plan.near_bytes = bootstrap::parse_whole<std::uint64_t>(*card.fact(kNearFact)).value_or(plan.near_bytes);
+  return plan;
 }
 
 template <class T>
@@ -180,7 +192,8 @@ Result<Job> join_processes(const Config& config) {
   for (const std::string& stranger : exchange->strangers()) log.warn("turned away a stranger: {}", stranger);
 
   // One rank measures, before the others go on: many at once would measure each other.
-  const shmem::CopyKind measured = launch->rank == Rank{0} ? copy_kind(config) : shmem::CopyKind::cached;
+  const shmem::CopyPlan measured =
+      launch->rank == Rank{0} ? copy_plan(config, launch->size * config.cores) : shmem::CopyPlan{};
   Result<bootstrap::IdCard> me = bootstrap::id_card_of_this_process();
   if (Result<void> all = agree(*exchange, outcome_of(me), "reading its id card"); !all) return std::move(all).error();
   const JobShape shape(config, launch->size);
@@ -201,7 +214,7 @@ Result<Job> join_processes(const Config& config) {
   if (!own) return std::move(own).error();
   exchange->close();
 
-  const shmem::CopyPlan copy = copy_plan(config, *cards.front().fact(kCopyFact), launch->size * config.cores);
+  const shmem::CopyPlan copy = config.copy ? shmem::CopyPlan{.kind = *config.copy} : copy_plan_of(cards.front());
   log.debug("long rows are copied: {}", to_text(copy));
   const std::shared_ptr<Mappings> mappings = own->mappings;
   std::vector<std::byte*> memory;

@@ -25,7 +25,8 @@ struct CoreRounds {
 
 }  // namespace
 
-ZeroBufferSync::ZeroBufferSync(CoreContext& context) : context_(&context) {
+ZeroBufferSync::ZeroBufferSync(CoreContext& context)
+    : context_(&context), peers_(context.workspace()), slots_(context.workspace()) {
   CoreRounds rounds{};
   const Offset place = context.map().magic_of(context.core());
   context.get(context.rank(), place, std::span{&rounds, 1}, Witness::own());
@@ -111,9 +112,11 @@ void ZeroBufferSync::signal_slice(const BarrierWord& barrier, Errc error, Source
   context_->signal_each(peers_of_this_core(), mine, SignalOp::set, word, site);
 }
 
-std::pmr::vector<Rank> ZeroBufferSync::peers_of_this_core() const {
+/// Looked up once a kernel: many have more than one barrier.
+std::span<const Rank> ZeroBufferSync::peers_of_this_core() {
   const Slice slice = ranks_of_this_core();
-  return others(Rank{slice.first}, Rank{slice.last});
+  if (peers_.empty()) peers_ = others(Rank{slice.first}, Rank{slice.last});
+  return peers_;
 }
 
 std::pmr::vector<Rank> ZeroBufferSync::others(Rank first, Rank last) const {
@@ -127,14 +130,15 @@ std::pmr::vector<Rank> ZeroBufferSync::others(Rank first, Rank last) const {
 
 void ZeroBufferSync::wait_slice(const BarrierWord& barrier, const Handshake* handshake,
                                 std::span<std::int64_t> wait_cost, SourceSite site) {
-  const std::pmr::vector<Rank> peers = peers_of_this_core();
+  const std::span<const Rank> peers = peers_of_this_core();
   if (peers.empty()) return;
-  std::pmr::vector<Slot> slots(context_->workspace());
-  slots.reserve(peers.size());
-  for (const Rank peer : peers) slots.push_back(context_->slots().barrier().at(barrier.buffer, peer));
-  std::pmr::vector<std::uint64_t> observed(slots.size(), context_->workspace());
+  slots_.clear();
+  slots_.reserve(peers.size());
+  for (const Rank peer : peers) slots_.push_back(context_->slots().barrier().at(barrier.buffer, peer));
+  const bool looked_at = handshake != nullptr || !wait_cost.empty();
+  std::pmr::vector<std::uint64_t> observed(looked_at ? peers.size() : 0, context_->workspace());
   const shmem::WaitSpec all{.where = context_->rank(),
-                            .slots = slots,
+                            .slots = slots_,
                             .compare = context_->profile().compare,
                             .value = barrier.word,
                             .observed = observed};

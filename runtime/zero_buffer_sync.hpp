@@ -106,13 +106,15 @@ class ZeroBufferSync {
   [[nodiscard]] std::uint64_t flag_word(Round round, std::uint32_t phase) const;
   /// [first, last) but this rank.
   [[nodiscard]] std::pmr::vector<Rank> others(Rank first, Rank last) const;
-  [[nodiscard]] std::pmr::vector<Rank> peers_of_this_core() const;
+  std::span<const Rank> peers_of_this_core();
   [[nodiscard]] Slice ranks_of_this_core() const { return context_->slice(context_->ranks()); }
 
   CoreContext* context_;
   Round round_;
   std::uint64_t barriers_ = 0;  // executed by this core in this communicator, all kernels
   std::uint32_t sequence_ = 0;  // barriers of this kernel
+  std::pmr::vector<Rank> peers_;
+  std::pmr::vector<Slot> slots_;
 };
 
 }  // namespace shmoe::runtime

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #if defined(__x86_64__)
@@ -18,6 +19,7 @@
 // Everything between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE is compiled once for each instruction set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "shmem/copy.cpp"  // NOLINT(bugprone-suspicious-include)
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -27,6 +29,11 @@
 namespace shmoe::shmem::detail {
 
 using Row = std::span<const std::byte>;
+
+inline constexpr std::size_t kCacheLine = 64;
+/// Of a row, in bytes: while the sum computes the CPU looks less far ahead than while it only reads. A kilobyte is as
+/// good where rows come from memory and worse where they come from a shared cache.
+inline constexpr std::size_t kAhead = 512;
 
 /// Arguments of one sum after the checks; columns are counted in elements.
 struct RowSum {
@@ -66,6 +73,10 @@ struct ScalarFp32 {
   static float load(const std::byte* from) { return load_one<float>(from); }
   static void store(float value, std::byte* to) { store_one(value, to); }
 };
+
+inline bool has_nan(const RowSum& sum) {
+  return std::any_of(sum.weights, sum.weights + sum.row_count, [](float weight) { return std::isnan(weight); });
+}
 
 /// The columns from `first` on, one at a time.
 template <class Scalar>
@@ -121,20 +132,19 @@ struct Bf16 : ScalarBf16 {
     return {hn::BitCast(Floats(), hn::ShiftLeft<16>(both)), hn::BitCast(Floats(), odd)};
   }
   static HWY_INLINE void store(const Pair& value, std::byte* to) {
-    const Words words;
-    const WordVec even = hn::ShiftRight<16>(rounded(value.a));
-    const WordVec odd = hn::And(rounded(value.b), hn::Set(words, 0xFFFF'0000U));
-    hn::StoreU(hn::Or(odd, even), words, reinterpret_cast<std::uint32_t*>(to));
+    const hn::Repartition<std::uint16_t, Words> halves;
+    const auto even = hn::BitCast(halves, hn::ShiftRight<16>(rounded(value.a)));
+    const auto odd = hn::BitCast(halves, rounded(value.b));
+    hn::StoreU(hn::OddEven(odd, even), halves, reinterpret_cast<std::uint16_t*>(to));
   }
 
  private:
-  /// The result in the upper 16 bits. A NaN stays as it is: the multiplication has made it quiet.
+  /// The result in the upper 16 bits. A NaN of a row, or of an infinity, has nothing in the lower ones and so stays.
   static HWY_INLINE WordVec rounded(FloatVec value) {
     const Words words;
     const WordVec bits = hn::BitCast(words, value);
     const WordVec lowest_kept = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1));
-    const WordVec sum = hn::Add(bits, hn::Add(lowest_kept, hn::Set(words, 0x7FFF)));
-    return hn::IfThenElse(hn::RebindMask(words, hn::IsNaN(value)), bits, sum);
+    return hn::Add(bits, hn::Add(lowest_kept, hn::Set(words, 0x7FFF)));
   }
 };
 
@@ -226,40 +236,44 @@ HWY_INLINE void step(Pair& total, const std::byte* row, FloatVec weight) {
   total.b = hn::Add(total.b, hn::Mul(value.b, weight));
 }
 
-/// Two pairs of columns at a time, so that each visit to a row takes a whole cache line of it; then one pair; then one
-/// column.
-template <class Format, class Scalar>
-HWY_INLINE void sum_rows(const RowSum sum) {
+/// `kPairs` pairs of columns at each visit to a row, from `column` on; returns the first column that is left.
+template <class Format, int kPairs>
+HWY_INLINE std::size_t sum_blocks(const RowSum& sum, std::size_t column) {
   const Floats floats;
-  const FloatVec zero = hn::Zero(floats);
   const std::size_t width = 2 * hn::Lanes(floats);
   const std::size_t stride = width * Format::kSize;
-  std::size_t column = 0;
-  for (; column + 2 * width <= sum.columns; column += 2 * width) {
+  for (; column + kPairs * width <= sum.columns; column += kPairs * width) {
     const std::size_t at = column * Format::kSize;
-    Pair first{zero, zero};
-    Pair second{zero, zero};
+    Pair totals[kPairs];
+#pragma GCC unroll 4
+    for (Pair& total : totals) total = {hn::Zero(floats), hn::Zero(floats)};
+    const std::size_t ahead = at + kAhead < sum.columns * Format::kSize ? kAhead : 0;
     for (std::size_t k = 0; k < sum.row_count; ++k) {
       const std::byte* row = sum.rows[k].data() + at;
       const FloatVec weight = hn::Set(floats, sum.weights[k]);
-      step<Format>(first, row, weight);
-      step<Format>(second, row + stride, weight);
+      for (std::size_t line = 0; line < kPairs * stride; line += kCacheLine) hwy::Prefetch(row + ahead + line);
+#pragma GCC unroll 4
+      for (std::size_t pair = 0; pair < kPairs; ++pair) step<Format>(totals[pair], row + pair * stride, weight);
     }
-    Format::store(first, sum.out + at);
-    Format::store(second, sum.out + at + stride);
+#pragma GCC unroll 4
+    for (std::size_t pair = 0; pair < kPairs; ++pair) Format::store(totals[pair], sum.out + at + pair * stride);
   }
-  for (; column + width <= sum.columns; column += width) {
-    const std::size_t at = column * Format::kSize;
-    Pair total{zero, zero};
-    for (std::size_t k = 0; k < sum.row_count; ++k) {
-      step<Format>(total, sum.rows[k].data() + at, hn::Set(floats, sum.weights[k]));
-    }
-    Format::store(total, sum.out + at);
-  }
+  return column;
+}
+
+/// The totals of four pairs stay in registers, on every target; then one pair; then one column.
+template <class Format, class Scalar>
+HWY_INLINE void sum_rows(const RowSum& sum) {
+  std::size_t column = sum_blocks<Format, 4>(sum, 0);
+  column = sum_blocks<Format, 1>(sum, column);
   sum_columns<Scalar>(sum, column);
 }
 
-void sum_bf16(const RowSum& sum) { sum_rows<Bf16, ScalarBf16>(sum); }
+/// A NaN among the weights may have any bits, which Bf16::store does not expect.
+void sum_bf16(const RowSum& sum) {
+  if (has_nan(sum)) return sum_columns<ScalarBf16>(sum, 0);
+  sum_rows<Bf16, ScalarBf16>(sum);
+}
 void sum_fp16(const RowSum& sum) { sum_rows<Fp16, ScalarFp16>(sum); }
 void sum_fp32(const RowSum& sum) { sum_rows<Fp32, ScalarFp32>(sum); }
 
@@ -273,7 +287,6 @@ HWY_AFTER_NAMESPACE();
 namespace shmoe::shmem {
 namespace {
 
-[[maybe_unused]] constexpr std::size_t kCacheLine = 64;
 constexpr std::array<std::string_view, kCopyKinds.size()> kCopyKindNames{"cached", "streaming", "movsb"};
 
 }  // namespace

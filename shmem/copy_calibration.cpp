@@ -17,6 +17,7 @@ namespace shmoe::shmem {
 namespace {
 
 constexpr std::size_t kRow = std::size_t{16} * 1024;
+constexpr std::size_t kPlaces = 8;  // of each source row
 
 Time now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
@@ -144,7 +145,7 @@ class Reader {
 /// Each source row goes to several places, as a token goes to several experts.
 void copy_all(std::span<std::byte> to, std::span<const std::byte> source, CopyKind kind) {
   for (std::size_t at = 0; at < to.size(); at += kRow) {
-    copy_row(to.subspan(at, kRow), source.subspan(at / 8 / kRow * kRow, kRow), kind);
+    copy_row(to.subspan(at, kRow), source.subspan(at / kPlaces / kRow * kRow, kRow), kind);
   }
   store_fence();
 }
@@ -159,12 +160,12 @@ CopyKind CopyTimes::fastest() const {
   return fastest;
 }
 
-CopyTimes calibrate_copy(Time limit) {
+CopyTimes calibrate_copy(std::size_t bytes, Time limit) {
   const Time end = now() + limit;
   CopyTimes times;
-  const SharedPages pages(kCalibrationBytes);
+  const SharedPages pages(std::max(bytes / kRow, kPlaces) * kRow);
   if (!pages.exist()) return times;
-  const std::vector<std::byte> source(kCalibrationBytes / 8, std::byte{1});
+  const std::vector<std::byte> source(pages.bytes().size() / kPlaces, std::byte{1});
   const TwoCpus cpus;
   Reader reader(pages.bytes(), cpus);
   const OnCpu here(cpus.are_two() ? cpus.first : std::nullopt);

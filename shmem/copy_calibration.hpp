@@ -16,10 +16,8 @@ struct CopyTimes {
   [[nodiscard]] CopyKind fastest() const;
 };
 
-inline constexpr std::size_t kCalibrationBytes = std::size_t{512} * 1024;  // copied each time
-
-/// Ends after the round in which `limit` has passed: a few milliseconds are enough. Where a second CPU or thread cannot
-/// be had the copying CPU reads.
-CopyTimes calibrate_copy(Time limit);
+/// `bytes` at a time. Ends after the round in which `limit` has passed. Where a second CPU or thread cannot be had the
+/// copying CPU reads.
+CopyTimes calibrate_copy(std::size_t bytes, Time limit);
 
 }  // namespace shmoe::shmem

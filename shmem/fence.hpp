@@ -21,8 +21,8 @@ inline void store_fence() {
 
 /// Order:   this core's earlier stores before its later loads.
 inline void full_fence() {
-#if defined(__x86_64__) || defined(__i386__)
-  _mm_mfence();
+#if defined(__x86_64__)
+  __asm__ __volatile__("lock; addl $0, (%%rsp)" ::: "memory", "cc");  // in half the time of an mfence
 #else
   std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif

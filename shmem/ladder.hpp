@@ -13,21 +13,27 @@ void yield();
 /// Whether there is a CPU for every thread of the job, so that whoever spins keeps nobody from running.
 enum class Crowd : bool { no, yes };
 
-inline constexpr int kSpins = 200;
+/// Some ten microseconds: a yield is a system call, and on a machine that does other things too it may give the CPU away
+/// for longer than the peer needs.
+inline constexpr int kSpins = 1000;
 /// Not a setting: a futex wake across cores takes about as long to run, so yielding this long costs nothing and often
 /// saves it.
 inline constexpr std::chrono::microseconds kYieldTime{100};
 
-/// Whether `ready` came true on the way.
+/// Whether `ready` came true meanwhile. A crowd does not spin, it only looks.
 template <class Ready>
-bool climb(Crowd crowd, const Ready& ready) {
-  using Clock = std::chrono::steady_clock;
-  if (crowd == Crowd::no) {
-    for (int i = 0; i < kSpins; ++i) {
-      if (ready()) return true;
-      detail::pause();
-    }
+bool spin(Crowd crowd, const Ready& ready) {
+  for (int i = 0; i < (crowd == Crowd::yes ? 1 : kSpins); ++i) {
+    if (ready()) return true;
+    detail::pause();
   }
+  return false;
+}
+
+/// Whether `ready` came true meanwhile.
+template <class Ready>
+bool yield(const Ready& ready) {
+  using Clock = std::chrono::steady_clock;
   const Clock::time_point end = Clock::now() + kYieldTime;
   do {
     if (ready()) return true;

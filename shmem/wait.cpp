@@ -130,10 +130,6 @@ std::optional<Arrival> Waiter::test(const WaitSpec& spec) const {
   return arrival;
 }
 
-bool Waiter::spin_and_yield(const WaitSpec& spec, Progress& progress, Arrival& arrival) const {
-  return climb(peers_->crowd, [&] { return satisfied(spec, progress, arrival); });
-}
-
 bool Waiter::sleep_once(const WaitSpec& spec, Progress& progress, Arrival& arrival, Time limit) const {
   // One false slot carries an `all`; `any` and `sum` may be ended by each of their slots.
   const std::size_t first = spec.match == Match::all ? progress.done : 0;
@@ -207,7 +203,9 @@ Result<Arrival> Waiter::sleep(const WaitSpec& spec, Progress& progress, const Ac
 Result<Arrival> Waiter::wait(const WaitSpec& spec, const Activity& activity, SourceSite site) {
   Progress progress;
   Arrival arrival;
-  if (satisfied(spec, progress, arrival)) return arrival;
+  const auto ready = [&] { return satisfied(spec, progress, arrival); };
+  // Written only by whoever goes on waiting: it costs as much as the way of a signal between two cores.
+  if (spin(peers_->crowd, ready)) return arrival;
 
   WaitRecord& record = *record_;
   record.value.store(spec.value, std::memory_order_relaxed);
@@ -221,12 +219,7 @@ Result<Arrival> Waiter::wait(const WaitSpec& spec, const Activity& activity, Sou
   record.site.store(site.file, site.line);
   record.epoch.fetch_add(1, std::memory_order_seq_cst);
 
-  Result<Arrival> result = arrival;
-  if (spin_and_yield(spec, progress, arrival)) {
-    result = arrival;
-  } else {
-    result = sleep(spec, progress, activity, site);
-  }
+  Result<Arrival> result = yield(ready) ? Result<Arrival>(arrival) : sleep(spec, progress, activity, site);
   record.epoch.fetch_add(1, std::memory_order_seq_cst);
   return result;
 }

@@ -59,7 +59,6 @@ class Waiter {
   bool all(const WaitSpec& spec, Progress& progress, Arrival& arrival) const;
   bool any(const WaitSpec& spec, Progress& progress, Arrival& arrival) const;
   bool sum(const WaitSpec& spec, Progress& progress, Arrival& arrival) const;
-  bool spin_and_yield(const WaitSpec& spec, Progress& progress, Arrival& arrival) const;
   Result<Arrival> sleep(const WaitSpec& spec, Progress& progress, const Activity& activity, SourceSite site);
   bool sleep_once(const WaitSpec& spec, Progress& progress, Arrival& arrival, Time limit) const;
 

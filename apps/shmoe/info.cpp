@@ -74,24 +74,34 @@ Result<shmem::BlockMap> map_of(const InfoOptions& options) {
       {.ranks = options.ranks, .cores = cores, .slots = cores, .ipc_data = config->ipc_data, .heap = config->heap});
 }
 
-nlohmann::ordered_json copies_json(const shmem::CopyTimes& times) {
-  nlohmann::ordered_json json{{"fastest", shmem::name_of(times.fastest())},
-                              {"measured_bytes", shmem::kCalibrationBytes},
-                              {"near_bytes", runtime::near_bytes().value()}};
+nlohmann::ordered_json copies_json(Bytes bytes, const shmem::CopyTimes& times) {
+  nlohmann::ordered_json json{{"bytes", bytes.value()}, {"fastest", shmem::name_of(times.fastest())}};
   for (const shmem::CopyKind kind : shmem::kCopyKinds) {
     json["us"][std::string(shmem::name_of(kind))] = static_cast<double>(times.of(kind).count()) / 1e3;
   }
   return json;
 }
 
-std::string copies_text(const shmem::CopyTimes& times) {
-  std::string text =
-      fmt::format("copies       {} KiB and their first read on another CPU:", shmem::kCalibrationBytes / 1024);
+nlohmann::ordered_json copies_json(const runtime::CopyMeasurement& measured) {
+  const shmem::CopyPlan plan = runtime::copy_plan(measured, 1);
+  return {{"kind", shmem::name_of(plan.kind)},
+          {"near_bytes", plan.near_bytes},
+          {"measured",
+           {copies_json(measured.own_bytes, measured.own), copies_json(measured.shared_bytes, measured.shared)}}};
+}
+
+std::string copies_text(Bytes bytes, const shmem::CopyTimes& times) {
+  std::string text = fmt::format("{} and their first read on another CPU:", human(bytes));
   for (const shmem::CopyKind kind : shmem::kCopyKinds) {
     text += fmt::format(" {} {} us", shmem::name_of(kind), times.of(kind).count() / 1000);
   }
-  return text + fmt::format("; {} is taken, past the cache after {} in all\n", shmem::name_of(times.fastest()),
-                            human(runtime::near_bytes()));
+  return text;
+}
+
+std::string copies_text(const runtime::CopyMeasurement& measured) {
+  return fmt::format("copies       {}\n             {}\n             of one core: {}\n",
+                     copies_text(measured.own_bytes, measured.own), copies_text(measured.shared_bytes, measured.shared),
+                     runtime::to_text(runtime::copy_plan(measured, 1)));
 }
 
 std::string pinning_text() {

@@ -35,6 +35,11 @@ Result<void> step(Communicator& comm) {
   return done ? comm.barrier() : done;
 }
 
+struct GridShape {
+  std::int32_t ranks;
+  std::int32_t cores;
+};
+
 StepCost cost_of(std::int32_t ranks, std::int32_t cores) {
   return cost_of_steps(ranks, small_config(cores), [](World& world) { return [&world] { return step(world.all()); }; });
 }
@@ -68,10 +73,10 @@ TEST_CASE("one core that waits for nobody: no allocation and no system call") {
 }
 
 TEST_CASE("ranks and cores that wait: no allocation, and system calls only to let others run") {
-  for (const auto& [ranks, cores] : {std::pair{1, 3}, std::pair{3, 1}, std::pair{3, 2}}) {
-    CAPTURE(ranks);
-    CAPTURE(cores);
-    const StepCost cost = cost_of(ranks, cores);
+  for (const GridShape grid : {GridShape{1, 3}, GridShape{3, 1}, GridShape{3, 2}}) {
+    CAPTURE(grid.ranks);
+    CAPTURE(grid.cores);
+    const StepCost cost = cost_of(grid.ranks, grid.cores);
     CAPTURE(cost.calls);
     CHECK(cost.allocations == 0);
     CHECK(cost.calls_only_to_wait());

@@ -62,7 +62,7 @@ TEST_CASE("kinds of copies have names") {
 }
 
 TEST_CASE("a calibration measures every kind, and prefers the cache to what is hardly faster") {
-  const CopyTimes times = calibrate_copy(Time{0});
+  const CopyTimes times = calibrate_copy(1U << 19U, Time{0});
   for (const CopyKind kind : kCopyKinds) CHECK(times.of(kind) > Time{0});
   CHECK(CopyTimes{}.fastest() == CopyKind::cached);
   CHECK(CopyTimes{{Time{100}, Time{91}, Time{95}}}.fastest() == CopyKind::cached);
@@ -74,7 +74,7 @@ TEST_CASE("a calibration leaves the thread on the CPUs it had") {
   cpu_set_t before;
   cpu_set_t after;
   REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
-  (void)calibrate_copy(Time{0});
+  (void)calibrate_copy(1U << 19U, Time{0});
   REQUIRE(sched_getaffinity(0, sizeof after, &after) == 0);
   CHECK(CPU_EQUAL(&before, &after));
 }

@@ -300,7 +300,8 @@ TEST_CASE("weighted_row_sum takes each 16-bit pattern through decode, multiplica
   std::uniform_real_distribution<float> significand(-1.0F, 1.0F);
   const auto row = every_pattern();
   const std::array<Row, 1> rows{row};
-  std::vector<float> weights{1.0F, -1.0F, 0.0F, 0.5F, 0x1p-10F, 0x1p-140F, INFINITY, NAN};
+  std::vector<float> weights{
+      1.0F, -1.0F, 0.0F, 0.5F, 0x1p-10F, 0x1p-140F, INFINITY, NAN, std::bit_cast<float>(0xFFFF'FFFFU)};
   for (int i = 0; i < 12; ++i) weights.push_back(std::ldexp(significand(random), exponent(random)));
   on_every_target([&] {
     std::vector<std::byte> out(row.size());

@@ -37,7 +37,8 @@ std::string segment_name(const bootstrap::Launch& launch) {
 }
 
 shmem::Crowd crowd_of(const Config& config, std::int32_t ranks) {
-  return ranks * config.cores > usable_cpus() ? shmem::Crowd::yes : shmem::Crowd::no;
+  const std::int32_t cpus = usable_cpus();
+  return {.cores_a_cpu = (ranks * config.cores + cpus - 1) / cpus};
 }
 
 /// What a rank has before it looks at its peers.

@@ -46,7 +46,7 @@ struct Job {
   std::function<std::optional<std::string>(Rank world_rank)> gone;
   FabricMaker make_fabric;
   shmem::CopyPlan copy;
-  shmem::Crowd crowd = shmem::Crowd::no;
+  shmem::Crowd crowd;
   std::shared_ptr<void> backing;  // keeps the mappings
 };
 

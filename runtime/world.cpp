@@ -206,7 +206,7 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
 
   ThreadJob shared;
   const auto run_rank = [&](Rank rank) -> Result<void> {
-    Result<std::unique_ptr<Grid>> grid = Grid::start(config.cores, shmem::Crowd::yes);
+    Result<std::unique_ptr<Grid>> grid = Grid::start(config.cores, shmem::Crowd{2});
     if (!grid) return std::move(grid).error().within(fmt::format("rank {}", rank));
     Result<std::unique_ptr<World>> world =
         start(Job{.config = config,
@@ -222,7 +222,7 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
                   .gone = [&shared](Rank peer) { return shared.gone(peer); },
                   .make_fabric = decorated(fabric_maker(config, true), decorate, rank),
                   .copy = {.kind = config.copy.value_or(shmem::CopyKind::cached)},
-                  .crowd = shmem::Crowd::yes,
+                  .crowd = shmem::Crowd{2},
                   .backing = {}});
     if (!world) return std::move(world).error();
     Result<void> result;
@@ -234,7 +234,7 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
     if (!result) (*world)->abort(result.error());
     return result;
   };
-  const Result<std::unique_ptr<Grid>> seats = Grid::start(ranks, shmem::Crowd::yes);
+  const Result<std::unique_ptr<Grid>> seats = Grid::start(ranks, shmem::Crowd{2});
   if (!seats) return Error(seats.error()).within("ranks as threads");
   (*seats)->run([&](Core seat) noexcept { shared.end(Rank{seat.value()}, run_rank(Rank{seat.value()})); });
   if (shared.failures.empty()) return {};

@@ -47,7 +47,7 @@ struct Peers {
   /// Own symmetric memory that nobody may use any more.
   std::function<void(Offset, Bytes)> release;  // may be empty
   std::optional<Time> wait_limit;              // deadline of waits that bring none, counted from their start
-  Crowd crowd = Crowd::no;
+  Crowd crowd;
   FlagWord flag_word = FlagWord::sequence56_error8;  // of the barriers, for messages
   bool strict = true;                                // writers and signal kinds are checked at every signal
   CopyPlan copy;                                     // of puts

@@ -22,7 +22,7 @@ void Doorbell::ring() {
 
 void Doorbell::wait(std::uint32_t count) {
   const auto ready = [&] { return has_rung(count); };
-  if (spin(crowd_, ready) || yield(ready)) return;
+  if (spin(crowd_, ready) || yield(Crowd{}, ready)) return;
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   while (true) {
     const std::uint32_t rings = rings_.load(std::memory_order_seq_cst);

@@ -219,7 +219,8 @@ Result<Arrival> Waiter::wait(const WaitSpec& spec, const Activity& activity, Sou
   record.site.store(site.file, site.line);
   record.epoch.fetch_add(1, std::memory_order_seq_cst);
 
-  Result<Arrival> result = yield(ready) ? Result<Arrival>(arrival) : sleep(spec, progress, activity, site);
+  Result<Arrival> result =
+      yield(peers_->crowd, ready) ? Result<Arrival>(arrival) : sleep(spec, progress, activity, site);
   record.epoch.fetch_add(1, std::memory_order_seq_cst);
   return result;
 }

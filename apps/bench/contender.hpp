@@ -32,6 +32,8 @@ class Contender {
   virtual Result<void> dispatch(StageTimes& times) = 0;
   /// Of the last dispatch.
   [[nodiscard]] virtual std::span<std::byte> received() = 0;
+  /// Of int8 rows.
+  [[nodiscard]] virtual std::span<const float> scales() { return {}; }
 
   /// From the answers of the experts to weighted sums.
   virtual Result<void> combine(StageTimes& times) = 0;

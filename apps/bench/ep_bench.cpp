@@ -27,34 +27,72 @@ Result<std::vector<std::unique_ptr<Contender>>> peers_of(const BenchPlace& place
   return peers;
 }
 
-/// A row's time at one top k over that at the other, block by block.
-Estimate quotient_a_row(const Series& time, const EpBlocks& bench, const Series& other_time, const EpBlocks& other) {
-  const double rows = static_cast<double>(other.workload().all_pairs()) /
-                      static_cast<double>(std::max<std::int64_t>(bench.workload().all_pairs(), 1));
-  Series quotients = ratios(time, other_time);
-  for (double& quotient : quotients) quotient *= rows;
-  return estimate(std::move(quotients));
-}
-
-struct TopkRun {
+/// Ours at one shape.
+struct ShapeRun {
   std::unique_ptr<EpBlocks> bench;
   std::vector<Block> blocks;
+
+  [[nodiscard]] Series time_of(EpPart part) const { return wall_us(blocks, 0, part); }
 };
 
-Result<TopkRun> topk_run(BenchPlace& place, EpPlan plan, std::int32_t topk) {
-  plan.shape.topk = topk;
+Result<ShapeRun> shape_run(BenchPlace& place, EpPlan plan, const EpShape& shape) {
+  plan.shape = shape;
   auto bench = EpBlocks::create(place.world.all(), plan, false);
   if (!bench) return std::move(bench).error();
   if (auto ready = (*bench)->prepare_contenders(); !ready) return std::move(ready).error();
-  return TopkRun{*std::move(bench), {}};
+  return ShapeRun{*std::move(bench), {}};
 }
 
-Result<void> add_block(TopkRun& run, std::int64_t number) {
+Result<void> add_block(ShapeRun& run, std::int64_t number) {
   auto block = run.bench->block(number);
   if (!block) return std::move(block).error();
   run.blocks.push_back(*std::move(block));
   return {};
 }
+
+/// Ours at two shapes by turns, in one job.
+class TwoShapes {
+ public:
+  static Result<TwoShapes> run(BenchPlace& place, const EpPlan& plan, const EpShape& other_shape) {
+    auto one = shape_run(place, plan, plan.shape);
+    if (!one) return std::move(one).error();
+    auto other = shape_run(place, plan, other_shape);
+    if (!other) return std::move(other).error();
+    for (std::int64_t number = 0; number < plan.blocks; ++number) {
+      ShapeRun& first = number % 2 == 0 ? *one : *other;
+      ShapeRun& second = number % 2 == 0 ? *other : *one;
+      if (auto done = add_block(first, number); !done) return std::move(done).error();
+      if (auto done = add_block(second, number); !done) return std::move(done).error();
+    }
+    return TwoShapes{*std::move(one), *std::move(other)};
+  }
+
+  /// A row's time at one shape over that at the other, block by block.
+  void add(BenchReport& report, const char* title, EpPart part, std::string row_name) const {
+    const Series time = one_.time_of(part);
+    const Series other_time = other_.time_of(part);
+    Series quotients = ratios(time, other_time);
+    for (double& quotient : quotients) quotient *= rows_of(other_) / rows_of(one_);
+    const Estimate quotient = estimate(std::move(quotients));
+    report.text +=
+        fmt::format("{:<24}{:>10.1f} us against {:.1f} us; a row: {:.3f} times ({:.3f} to {:.3f})\n", title,
+                    estimate(time).median, estimate(other_time).median, quotient.median, quotient.low, quotient.high);
+    report.rows.push_back({.name = std::move(row_name),
+                           .ranks = one_.bench->workload().ranks(),
+                           .ours_us = estimate(time).median,
+                           .value = quotient.median,
+                           .verified = is_verified(one_.blocks, 0) && is_verified(other_.blocks, 0)});
+  }
+
+ private:
+  TwoShapes(ShapeRun one, ShapeRun other) : one_(std::move(one)), other_(std::move(other)) {}
+  static double rows_of(const ShapeRun& run) {
+    return static_cast<double>(std::max<std::int64_t>(run.bench->workload().all_pairs(), 1));
+  }
+
+  ShapeRun one_;
+  ShapeRun other_;
+};
 
 }  // namespace
 
@@ -71,33 +109,31 @@ Result<BenchReport> bench_ep(BenchPlace& place, const EpPlan& plan) {
 }
 
 Result<BenchReport> bench_topk(BenchPlace& place, const EpPlan& plan, std::int32_t against) {
-  auto run = topk_run(place, plan, plan.shape.topk);
-  if (!run) return std::move(run).error();
-  auto other = topk_run(place, plan, against);
-  if (!other) return std::move(other).error();
-  for (std::int64_t number = 0; number < plan.blocks; ++number) {
-    TopkRun& first = number % 2 == 0 ? *run : *other;
-    TopkRun& second = number % 2 == 0 ? *other : *run;
-    if (auto done = add_block(first, number); !done) return std::move(done).error();
-    if (auto done = add_block(second, number); !done) return std::move(done).error();
-  }
-  BenchReport report;
-  report.text = heading_of(place, plan, fmt::format("{} against {}", plan.shape.topk, against));
-  for (const EpPart part : {EpPart::dispatch, EpPart::combine}) {
-    const bool combine = part == EpPart::combine;
-    const Series time = wall_us(run->blocks, 0, part);
-    const Series other_time = wall_us(other->blocks, 0, part);
-    const Estimate quotient = quotient_a_row(time, *run->bench, other_time, *other->bench);
-    report.text += fmt::format("{:<10}{:>10.1f} us against {:.1f} us; a row: {:.3f} times ({:.3f} to {:.3f})\n",
-                               combine ? "combine" : "dispatch", estimate(time).median, estimate(other_time).median,
-                               quotient.median, quotient.low, quotient.high);
-    report.rows.push_back(
-        {.name = fmt::format("ep.k{}_over_k{}{}", plan.shape.topk, against, combine ? ".combine" : ""),
-         .ranks = place.world.ranks(),
-         .ours_us = estimate(time).median,
-         .value = quotient.median,
-         .verified = is_verified(run->blocks, 0) && is_verified(other->blocks, 0)});
-  }
+  EpShape other = plan.shape;
+  other.topk = against;
+  const auto shapes = TwoShapes::run(place, plan, other);
+  if (!shapes) return shapes.error();
+  BenchReport report{.rows = {},
+                     .text = heading_of(place, plan, fmt::format("{} against {}", plan.shape.topk, against))};
+  const std::string name = fmt::format("ep.k{}_over_k{}", plan.shape.topk, against);
+  shapes->add(report, "dispatch", EpPart::dispatch, name);
+  shapes->add(report, "combine", EpPart::combine, name + ".combine");
+  return report;
+}
+
+Result<BenchReport> bench_int8(BenchPlace& place, EpPlan plan) {
+  const EpShape other = plan.shape;
+  plan.shape.quant = ops::Quant::int8;
+  const auto shapes = TwoShapes::run(place, plan, other);
+  if (!shapes) return shapes.error();
+  BenchReport report{.rows = {}, .text = heading_of(place, plan, fmt::to_string(other.topk))};
+  const char* type = name_of(other.dtype);
+  report.text += fmt::format("a row: {} bytes and a scale of {} against {} bytes\n",
+                             ops::row_bytes(other.dtype, other.hidden, ops::Quant::int8), sizeof(float),
+                             ops::row_bytes(other.dtype, other.hidden));
+  const std::string name = fmt::format("ep.int8_over_{}", type);
+  shapes->add(report, "dispatch", EpPart::dispatch, name);
+  shapes->add(report, "dispatch and first read", EpPart::dispatch_consume, name + ".consume");
   return report;
 }
 

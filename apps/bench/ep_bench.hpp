@@ -1,5 +1,5 @@
 #pragma once
-// `shmoe bench ep` and `shmoe bench topk`: how long dispatch and combine take.
+// `shmoe bench ep`, `shmoe bench topk` and `shmoe bench int8`: how long dispatch and combine take.
 
 #include "apps/bench/bench_job.hpp"
 #include "apps/bench/ep_blocks.hpp"
@@ -11,5 +11,8 @@ Result<BenchReport> bench_ep(BenchPlace& place, const EpPlan& plan);
 
 /// Ours at the top k of the plan by turns with ours at `against`: what a row costs.
 Result<BenchReport> bench_topk(BenchPlace& place, const EpPlan& plan, std::int32_t against);
+
+/// Dispatch of rows as int8 by turns with rows as they are.
+Result<BenchReport> bench_int8(BenchPlace& place, EpPlan plan);
 
 }  // namespace shmoe::apps

@@ -111,7 +111,7 @@ Result<void> EpBlocks::measure_dispatch(Contender& contender, Measured& measured
   if (!ready) return ready;
   if (auto sent = timed(measured.dispatch, [&] { return contender.dispatch(measured.stages); }); !sent) return sent;
   auto read = timed(measured.first_read, [&] { return limits_->read_received(contender.received()); });
-  if (!workload_->are_received(contender.received())) measured.right = 0;
+  if (!workload_->are_received(contender.received(), contender.scales())) measured.right = 0;
   return read;
 }
 

@@ -44,6 +44,9 @@ constexpr const char* kTopkHelp =
     "What a row costs at one top k against another: ours at both by turns, in one job.\n\n"
     "  mpirun -np 2 shmoe bench topk                     9 against 8\n"
     "  mpirun -np 2 shmoe bench topk --topk 16 --against 4";
+constexpr const char* kInt8Help =
+    "What int8 rows with a scale save in dispatch, quantising included: ours with and without by turns, in one job.\n\n"
+    "  mpirun -np 2 shmoe bench int8";
 constexpr const char* kBarrierHelp =
     "One round of the barrier of all ranks, within a kernel and as a call of the host, beside MPI_Barrier and, of two\n"
     "ranks, beside a bare flag there and back.\n\n"
@@ -120,6 +123,16 @@ int run_topk(const BenchOptions& options) {
   for (const EpShape& shape : {options.ep.shape, other}) {
     if (auto right = check_shape(shape); !right) return refuse(job.name, right.error());
   }
+  return run_bench_job(job);
+}
+
+int run_int8(const BenchOptions& options) {
+  const BenchJob job{.name = "shmoe bench int8",
+                     .options = ep_words(options),
+                     .cores = options.cores,
+                     .json = options.json,
+                     .body = [&](BenchPlace& place) { return bench_int8(place, options.ep); }};
+  if (auto right = check_shape(options.ep.shape); !right) return refuse(job.name, right.error());
   return run_bench_job(job);
 }
 
@@ -243,6 +256,7 @@ class CommandLine {
           ->check(CLI::Range(1, 4096).description(""))
           ->type_name("K");
     });
+    add("int8", kInt8Help, run_int8, [&](CLI::App& app) { add_shape(app, options_); });
     add("barrier", kBarrierHelp, run_barrier, [&](CLI::App& app) {
       add_count(app, "--rounds", options_.barrier.rounds, "rounds of a block, default 1000");
       add_count(app, "--blocks", options_.barrier.blocks, "blocks, default 20");

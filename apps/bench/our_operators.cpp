@@ -12,7 +12,7 @@ Stages OurOperators::stages() const {
 
 Result<std::unique_ptr<OurOperators>> OurOperators::create(runtime::Communicator& comm, const Workload& workload) {
   const EpShape& shape = workload.shape();
-  auto buffers = ops::EpBuffers::allocate(comm, shape.experts, shape.dtype, shape.hidden);
+  auto buffers = ops::EpBuffers::allocate(comm, shape.experts, shape.dtype, shape.hidden, shape.quant);
   if (!buffers) return std::move(buffers).error();
   return std::unique_ptr<OurOperators>{new OurOperators(comm, workload, *std::move(buffers))};
 }
@@ -38,7 +38,9 @@ Result<void> OurOperators::dispatch(StageTimes& times) {
                                             .layout = layout_,
                                             .notify = notify_,
                                             .recv_x = buffers_.recv_x(),
-                                            .capacity = buffers_.capacity()});
+                                            .capacity = buffers_.capacity(),
+                                            .quant = workload_->shape().quant,
+                                            .recv_scales = buffers_.recv_scales()});
   watch.done(2);
   return sent;
 }

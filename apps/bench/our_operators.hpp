@@ -21,6 +21,7 @@ class OurOperators final : public Contender {
   [[nodiscard]] Stages stages() const override;
   Result<void> dispatch(StageTimes& times) override;
   [[nodiscard]] std::span<std::byte> received() override { return buffers_.received(notify_.recv_rows); }
+  [[nodiscard]] std::span<const float> scales() override { return buffers_.scales(notify_.recv_rows); }
   Result<void> combine(StageTimes& times) override;
   [[nodiscard]] std::span<std::byte> answers() override { return buffers_.answers(notify_.recv_rows); }
   [[nodiscard]] std::span<std::byte> combined() override { return combined_.bytes(); }

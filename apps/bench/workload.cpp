@@ -74,11 +74,24 @@ void Workload::fill_answers(std::span<std::byte> answers) const {
   }
 }
 
-bool Workload::are_received(std::span<const std::byte> rows) const {
+bool Workload::are_received(std::span<const std::byte> rows, std::span<const float> scales) const {
+  if (shape_.quant == ops::Quant::int8) return are_quantised(rows, scales);
   const auto& origins = answer_.rows[rank().index()];
   if (rows.size() != origins.size() * row_bytes_) return false;
   for (std::size_t row = 0; row < origins.size(); ++row) {
     if (!std::ranges::equal(rows.subspan(row * row_bytes_, row_bytes_), token_of(origins[row]))) return false;
+  }
+  return true;
+}
+
+bool Workload::are_quantised(std::span<const std::byte> rows, std::span<const float> scales) const {
+  const auto& origins = answer_.rows[rank().index()];
+  const auto size = static_cast<std::size_t>(shape_.hidden);
+  if (rows.size() != origins.size() * size || scales.size() != origins.size()) return false;
+  for (std::size_t row = 0; row < origins.size(); ++row) {
+    const ops::reference::Quantised expected = ops::reference::quantise(shape_.dtype, token_of(origins[row]));
+    if (!std::ranges::equal(rows.subspan(row * size, size), std::as_bytes(std::span{expected.q}))) return false;
+    if (scales[row] != expected.scale) return false;
   }
   return true;
 }

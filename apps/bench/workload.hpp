@@ -10,6 +10,7 @@
 #include "apps/bench/row_buffer.hpp"
 #include "apps/shmoe/batch.hpp"
 #include "ops/ep/expert_map.hpp"
+#include "ops/ep/quant.hpp"
 #include "ops/ep/reference.hpp"
 #include "ops/ep/routing.hpp"
 #include "runtime/communicator.hpp"
@@ -18,7 +19,8 @@ namespace shmoe::apps {
 
 struct EpShape {
   DType dtype = DType::bf16;
-  std::int64_t tokens = 128;  // of a rank
+  ops::Quant quant = ops::Quant::none;  // of dispatch
+  std::int64_t tokens = 128;            // of a rank
   std::int64_t hidden = 7168;
   std::int32_t topk = 8;
   std::int32_t experts = 256;
@@ -58,8 +60,8 @@ class Workload {
   /// What the experts of this rank answer to its rows.
   void fill_answers(std::span<std::byte> answers) const;
 
-  /// Whether `rows` are the received rows, expert-major, to the bit.
-  [[nodiscard]] bool are_received(std::span<const std::byte> rows) const;
+  /// Whether `rows`, and the `scales` of int8 rows, are the received ones, expert-major, to the bit.
+  [[nodiscard]] bool are_received(std::span<const std::byte> rows, std::span<const float> scales) const;
   /// Whether `tokens` are the combined ones, to the bit.
   [[nodiscard]] bool are_combined(std::span<const std::byte> tokens) const;
 
@@ -67,6 +69,7 @@ class Workload {
   Workload(runtime::Communicator& comm, const EpShape& shape, Offset tokens_at);
   void combine_by_reference();
   [[nodiscard]] std::span<const std::byte> token_of(const ops::reference::Origin& origin) const;
+  [[nodiscard]] bool are_quantised(std::span<const std::byte> rows, std::span<const float> scales) const;
 
   runtime::Communicator* comm_;
   EpShape shape_;

@@ -102,6 +102,11 @@ class Peers(Bench):
         rows = self.report(self.mpirun(2, "topk", *SMALL[:4], *SMALL[6:], "--topk", 4, "--against", 3, "--json"))
         self.assertGreater(rows["ep.k4_over_k3"]["value"], 0)
 
+    def test_int8_against_rows_as_they_are(self):
+        rows = self.report(self.mpirun(2, "int8", *SMALL, "--json"))
+        self.assertGreater(rows["ep.int8_over_bf16"]["value"], 0)
+        self.assertGreater(rows["ep.int8_over_bf16.consume"]["value"], 0)
+
     def test_a_bad_option_is_told_once(self):
         done = self.mpirun(3, "ep", "--bogus")
         self.assertNotEqual(done.returncode, 0)

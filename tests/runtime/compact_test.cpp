@@ -55,7 +55,7 @@ class Pair {
       if (pages_end) return Error{.code = Errc::out_of_memory, .context = "no pages"};
       return {};
     };
-    const std::unique_ptr<Grid> grid = *Grid::start(1, shmem::Crowd::yes);
+    const std::unique_ptr<Grid> grid = *Grid::start(1, shmem::Crowd{2});
     Communicator comm({.peers = std::move(peers),
                        .members = {Rank{0}, Rank{1}},
                        .profile = config_.profile,
@@ -166,7 +166,7 @@ TEST_CASE("different heaps are a mismatch, and nothing is moved") {
 TEST_CASE("pages that one rank cannot have are the same error on both, and nothing is moved") {
   Pair pair;
   std::array<std::string, 2> texts;
-  const std::unique_ptr<Grid> seats = *Grid::start(2, shmem::Crowd::yes);
+  const std::unique_ptr<Grid> seats = *Grid::start(2, shmem::Crowd{2});
   seats->run([&](Core seat) {
     const Result<void> ran =
         pair.run_rank(Rank{seat.value()}, [&](Communicator& comm, bool& pages_end) -> Result<void> {

@@ -13,7 +13,7 @@ using namespace shmoe::runtime::test;
 namespace {
 
 std::unique_ptr<Grid> started(std::int32_t cores) {
-  Result<std::unique_ptr<Grid>> grid = Grid::start(cores, shmem::Crowd::yes);
+  Result<std::unique_ptr<Grid>> grid = Grid::start(cores, shmem::Crowd{2});
   REQUIRE(grid.has_value());
   return *std::move(grid);
 }
@@ -53,7 +53,7 @@ TEST_CASE("a grid runs its body once on each core, on threads that stay") {
 
 TEST_CASE("a grid that never ran ends") {
   for (int i = 0; i < 20; ++i) (void)started(4);
-  CHECK_THROWS_AS((void)Grid::start(0, shmem::Crowd::yes), ContractViolation);
+  CHECK_THROWS_AS((void)Grid::start(0, shmem::Crowd{2}), ContractViolation);
 }
 
 TEST_CASE("a launch within a launch breaks the contract") {

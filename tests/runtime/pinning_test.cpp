@@ -41,7 +41,7 @@ Pinned pinned(Pin pin, std::int32_t cores, Rank rank, std::int32_t ranks) {
     config.pin = pin;
     config.cores = cores;
     std::ostringstream text;
-    const std::unique_ptr<Grid> grid = std::move(Grid::start(cores, shmem::Crowd::yes)).value();
+    const std::unique_ptr<Grid> grid = std::move(Grid::start(cores, shmem::Crowd{2})).value();
     pin_cores(*grid, config, rank, ranks, Log::to_stream(text, LogLevel::warn, rank));
     grid->run([&](Core core) { result.cpus[core.index()] = cpus_of_this_thread(); });
     result.said = text.str();

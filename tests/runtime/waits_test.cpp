@@ -242,7 +242,7 @@ TEST_CASE("any ends when no writer is left, a sum when somebody is gone who has 
 TEST_CASE("a word that came while the overseer looked wins over its verdict") {
   Watched watched;
   const Slot slot = watched.plan.barrier().at(0, Rank{1});
-  watched.peers.crowd = shmem::Crowd::yes;
+  watched.peers.crowd = shmem::Crowd{2};
   watched.peers.overseer = [&](const shmem::SleepingWait& wait) -> std::optional<Error> {
     watched.write(slot, 1);
     watched.dead[1] = true;

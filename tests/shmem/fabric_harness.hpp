@@ -117,7 +117,7 @@ struct Plan {
     peers.control_map = control;
     peers.overseer = options.overseer;
     peers.wait_limit = options.wait_limit;
-    peers.crowd = options.oversubscribed ? Crowd::yes : Crowd::no;
+    peers.crowd = {.cores_a_cpu = options.oversubscribed ? 2 : 1};
     peers.strict = options.strict;
     peers.views = options.views;
     peers.copy = options.copy;

@@ -1,0 +1,44 @@
+// What a job makes of the measured copies.
+
+#include <doctest/doctest.h>
+
+#include "runtime/copy_choice.hpp"
+
+using namespace shmoe;
+using namespace shmoe::runtime;
+using shmem::CopyKind;
+using shmem::CopyTimes;
+
+namespace {
+
+/// Cached, streaming, movsb.
+CopyTimes times(int cached, int streaming, int movsb) { return {{Time{cached}, Time{streaming}, Time{movsb}}}; }
+
+CopyMeasurement measured(const CopyTimes& own, const CopyTimes& shared) {
+  return {.own_bytes = Bytes{1000}, .shared_bytes = Bytes{8000}, .own = own, .shared = shared};
+}
+
+}  // namespace
+
+TEST_CASE("rows stay in the shared cache where that is as fast as going past it, each core its part") {
+  const CopyMeasurement stays = measured(times(100, 200, 100), times(100, 95, 100));
+  CHECK(copy_plan(stays, 1).near_bytes == 8000);
+  CHECK(copy_plan(stays, 2).near_bytes == 4000);
+  CHECK(copy_plan(stays, 16).near_bytes == 500);
+  CHECK(copy_plan(stays, 1).kind == CopyKind::cached);
+}
+
+TEST_CASE("rows go past a shared cache that does not keep them; what a core's own cache holds stays there") {
+  const CopyMeasurement leaves = measured(times(100, 200, 50), times(100, 60, 100));
+  CHECK(copy_plan(leaves, 1).near_bytes == 1000);
+  CHECK(copy_plan(leaves, 16).near_bytes == 500);
+  CHECK(copy_plan(leaves, 1).kind == CopyKind::movsb);
+}
+
+TEST_CASE("what the config says is not measured") {
+  Config config;
+  config.copy = CopyKind::movsb;
+  CHECK(copy_plan(config, 4).kind == CopyKind::movsb);
+  CHECK(to_text(copy_plan(config, 4)) == "movsb");
+  CHECK(to_text(shmem::CopyPlan{.near_bytes = 4096}) == "cached, streaming after 4 KiB");
+}

@@ -27,10 +27,11 @@ std::optional<std::array<std::uint8_t, 4>> octets_of(std::string_view text) {
 }
 
 Error bad_address(std::string_view text, std::string_view source, std::string_view why) {
-  return Error{Errc::invalid_argument,
-               fmt::format("{} is {}, {}: give a.b.c.d:port, for example 127.0.0.1:10067", source, quoted(text), why),
-               {},
-               0};
+  return Error{
+      Errc::invalid_argument,
+      fmt::format("{} is {}, {}: give a.b.c.d:port, for example 127.0.0.1:10067", source, bootstrap::quoted(text), why),
+      {},
+      0};
 }
 
 struct Given {

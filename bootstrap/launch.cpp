@@ -15,9 +15,10 @@ Result<std::int32_t> number_in(const Environment& environment, std::string_view 
   const auto text = environment(name);
   if (!text) return invalid(fmt::format("{} is not set: the launcher set only a part of its variables", name));
   const auto value = parse_whole<std::int32_t>(*text);
-  if (!value) return invalid(fmt::format("{} is {}, which is not a whole number", name, quoted(*text)));
+  if (!value) return invalid(fmt::format("{} is {}, which is not a whole number", name, bootstrap::quoted(*text)));
   if (*value < lowest || *value > kMaxSize) {
-    return invalid(fmt::format("{} is {}, which is not between {} and {}", name, quoted(*text), lowest, kMaxSize));
+    return invalid(
+        fmt::format("{} is {}, which is not between {} and {}", name, bootstrap::quoted(*text), lowest, kMaxSize));
   }
   return *value;
 }
@@ -88,7 +89,7 @@ Result<Launch> from_pmix(const Environment& environment) {
     size_name = slurm_size_name(environment);
   } else {
     return invalid(fmt::format("PMIX_RANK is {} but nothing tells the number of ranks: set SHMOE_SIZE on every rank",
-                               quoted(*environment("PMIX_RANK"))));
+                               bootstrap::quoted(*environment("PMIX_RANK"))));
   }
   auto launch = from_variables(environment, "pmix", "PMIX_RANK", size_name);
   if (!launch) return launch;
@@ -172,7 +173,8 @@ Environment process_environment() {
 }
 
 std::string Launch::description() const {
-  return fmt::format("rank {} of {} of job {}, started by {} ({})", rank, size, quoted(job_id), launcher, found_by);
+  return fmt::format("rank {} of {} of job {}, started by {} ({})", rank, size, bootstrap::quoted(job_id), launcher,
+                     found_by);
 }
 
 Result<Launch> detect_launch(const Environment& environment) {

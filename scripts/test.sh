@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Everything that must hold: gates, both compilers, all tests, and the fast ones again under the sanitisers. Of the release
-# preset it builds what demo.sh does.
+# Everything that must hold: gates, both compilers, all tests, and the fast ones again under the sanitisers.
 # usage: test.sh [--fast | --all]
 #   --fast   gates, and the tests of the dev preset only
 #   --all    all tests under dev, clang, release, asan and tsan, the slow ones too, and clang-tidy
@@ -102,7 +101,6 @@ stage "dev" test_preset dev all
 case $mode in
   '')
     stage "clang compiles everything" verdict scripts/build.sh clang
-    stage "release compiles the demo" verdict scripts/build.sh release apps/shmoe/shmoe
     stage "asan" test_preset asan fast
     stage "tsan" test_preset tsan fast
     ;;

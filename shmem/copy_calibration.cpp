@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 
 #include "shmem/fence.hpp"
+#include "shmem/huge_pages.hpp"
+#include "shmem/layout.hpp"
 
 namespace shmoe::shmem {
 namespace {
@@ -21,21 +23,32 @@ constexpr std::size_t kPlaces = 8;  // of each source row
 
 Time now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
-/// Pages of the kind that segments have.
+/// Pages of the kind that segments have: huge ones where they can be had.
 class SharedPages {
  public:
   explicit SharedPages(std::size_t size)
-      : size_(size), place_(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {}
+      : size_(size),
+        mapped_(round_up(size, kPageGranule) + kPageGranule),
+        place_(mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    if (!exist()) return;
+    const std::span<std::byte> areas{bytes().data(), mapped_ - kPageGranule};
+    for (std::size_t at = 0; at < areas.size(); at += kPageGranule) areas[at] = std::byte{0};
+    (void)collapse_pages(areas);
+  }
   SharedPages(const SharedPages&) = delete;
   SharedPages& operator=(const SharedPages&) = delete;
   ~SharedPages() {
-    if (exist()) munmap(place_, size_);
+    if (exist()) munmap(place_, mapped_);
   }
   [[nodiscard]] bool exist() const { return place_ != MAP_FAILED; }
-  [[nodiscard]] std::span<std::byte> bytes() const { return {static_cast<std::byte*>(place_), size_}; }
+  [[nodiscard]] std::span<std::byte> bytes() const {
+    const auto start = reinterpret_cast<std::uintptr_t>(place_);
+    return {static_cast<std::byte*>(place_) + (round_up(start, kPageGranule) - start), size_};
+  }
 
  private:
   std::size_t size_;
+  std::size_t mapped_;
   void* place_;
 };
 

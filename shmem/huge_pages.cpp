@@ -58,9 +58,10 @@ void HugePages::collapse(std::uint64_t first, std::uint64_t last) {
   for (std::uint64_t area = first; area < last; ++area) {
     if (fallocate(fd_, 0, static_cast<off_t>(area * kPageGranule), kSmallPage) != 0) return;
   }
-  std::byte* place = base_ + first * kPageGranule;
-  if (madvise(place, (last - first) * kPageGranule, kMadviseCollapse) != 0) refusal_ = reason(errno);
+  if (!collapse_pages({base_ + first * kPageGranule, (last - first) * kPageGranule})) refusal_ = reason(errno);
 }
+
+bool collapse_pages(std::span<std::byte> areas) { return madvise(areas.data(), areas.size(), kMadviseCollapse) == 0; }
 
 std::optional<std::string> why_no_huge_pages() {
   const int fd = memfd_create("shmoe", MFD_CLOEXEC);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ class HugePages {
   std::vector<bool> tried_;
   std::optional<std::string> refusal_;
 };
+
+/// Makes huge pages of whole 2-MiB areas, each of which has a page already. Whether it did; errno says why not.
+bool collapse_pages(std::span<std::byte> areas);
 
 /// Tries with an object of its own.
 std::optional<std::string> why_no_huge_pages();

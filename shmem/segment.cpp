@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <optional>
 
-#include <boost/interprocess/mapped_region.hpp>
 #include <boost/interprocess/shared_memory_object.hpp>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -50,12 +49,37 @@ Error from_errno(const std::string& what) {
 
 double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
 
-/// MAP_FIXED replaces our own reservation only: `at` comes from an AddressWindow.
-ipc::mapped_region map(const ipc::shared_memory_object& object, ipc::mode_t mode, std::uint64_t size, std::byte* at) {
-  const ipc::map_options_t options =
-      at == nullptr ? MAP_SHARED | MAP_NORESERVE : MAP_SHARED | MAP_NORESERVE | MAP_FIXED;
-  return ipc::mapped_region(object, mode, 0, size, at, options);
-}
+/// An object in memory; what lies in an AddressWindow is unmapped with it, all places by one call.
+class Mapping {
+ public:
+  Mapping() = default;
+  /// Errors:  none: is_there() says whether it worked, errno why not.
+  Mapping(const ipc::shared_memory_object& object, int protection, std::uint64_t size, std::byte* at)
+      : size_(size), in_window_(at != nullptr) {
+    // MAP_FIXED replaces our own reservation only.
+    const int flags = MAP_SHARED | MAP_NORESERVE | (in_window_ ? MAP_FIXED : 0);
+    place_ = mmap(at, size, protection, flags, object.get_mapping_handle().handle, 0);
+  }
+  Mapping(Mapping&& other) noexcept { *this = std::move(other); }
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(place_, other.place_);
+    std::swap(size_, other.size_);
+    std::swap(in_window_, other.in_window_);
+    return *this;
+  }
+  ~Mapping() {
+    if (is_there() && !in_window_) munmap(place_, size_);
+  }
+
+  [[nodiscard]] bool is_there() const { return place_ != MAP_FAILED; }
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(place_); }
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+
+ private:
+  void* place_ = MAP_FAILED;
+  std::uint64_t size_ = 0;
+  bool in_window_ = false;
+};
 
 /// The lock says "the owner lives"; the kernel drops it with the process, however that ends.
 bool lock_as_owner(const ipc::shared_memory_object& object) {
@@ -94,16 +118,10 @@ Result<AddressWindow> AddressWindow::reserve(std::size_t count, Bytes size) {
 }
 
 AddressWindow::AddressWindow(std::byte* base, std::size_t size, std::size_t count)
-    : base_(base),
-      size_(round_up(size, static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)))),
-      stride_(round_up(size, kPageGranule) + kPageGranule),
-      claimed_(count) {}
+    : base_(base), stride_(round_up(size, kPageGranule) + kPageGranule), claimed_(count) {}
 
 AddressWindow::AddressWindow(AddressWindow&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)),
-      size_(other.size_),
-      stride_(other.stride_),
-      claimed_(std::move(other.claimed_)) {}
+    : base_(std::exchange(other.base_, nullptr)), stride_(other.stride_), claimed_(std::move(other.claimed_)) {}
 
 std::byte* AddressWindow::claim(std::size_t index) {
   SHMOE_EXPECTS(!claimed_.at(index), "place {} of an address window is taken", index);
@@ -112,17 +130,13 @@ std::byte* AddressWindow::claim(std::size_t index) {
 }
 
 AddressWindow::~AddressWindow() {
-  if (base_ == nullptr) return;
-  for (std::size_t i = 0; i < claimed_.size(); ++i) {
-    const std::size_t kept = claimed_[i] ? size_ : 0;
-    munmap(at(i) + kept, stride_ - kept);
-  }
+  if (base_ != nullptr) munmap(base_, stride_ * claimed_.size());
 }
 
 struct Segment::State {
   std::string name;
   ipc::shared_memory_object object;
-  ipc::mapped_region region;
+  Mapping region;
   HugePages huge;
   bool linked = false;
 
@@ -141,10 +155,12 @@ Segment& Segment::operator=(Segment&&) noexcept = default;
 
 Segment::~Segment() = default;
 
-std::byte* Segment::data() const { return static_cast<std::byte*>(state_->region.get_address()); }
-Bytes Segment::size() const { return Bytes{state_->region.get_size()}; }
+std::byte* Segment::data() const { return state_->region.data(); }
+Bytes Segment::size() const { return Bytes{state_->region.size()}; }
 
 const std::optional<std::string>& Segment::no_huge_pages() const { return state_->huge.refusal(); }
+
+void Segment::prefer_huge_pages(Offset from, Bytes size) { state_->huge.back(from, size); }
 
 void Segment::unlink() { state_->unlink(); }
 
@@ -163,7 +179,9 @@ Result<Segment> Segment::create(const std::string& name, Bytes size, std::byte* 
     if (ftruncate(fd, static_cast<off_t>(size.value())) != 0) {
       return from_errno(fmt::format("sizing segment {} to {:.0f} MiB", name, mib(size.value())));
     }
-    state.region = map(state.object, ipc::read_write, size.value(), at);
+    state.region = Mapping(state.object, PROT_READ | PROT_WRITE, size.value(), at);
+    if (!state.region.is_there())
+      return from_errno(fmt::format("mapping segment {} of {:.0f} MiB", name, mib(size.value())));
     state.huge = HugePages(fd, segment.data());
   } catch (const ipc::interprocess_exception& e) {
     return from_boost(e, fmt::format("creating segment {} of {:.0f} MiB", name, mib(size.value())));
@@ -193,7 +211,9 @@ Result<Segment> Segment::attach(const std::string& name, Bytes size, Mode mode, 
                                           "run the same build with the same settings",
                                           name, info.st_size, size)};
     }
-    state->region = map(state->object, access, size.value(), at);
+    const int protection = mode == Mode::read_only ? PROT_READ : PROT_READ | PROT_WRITE;
+    state->region = Mapping(state->object, protection, size.value(), at);
+    if (!state->region.is_there()) return from_errno(fmt::format("mapping segment {}", name));
     ipc::shared_memory_object().swap(state->object);  // the mapping stays; 2 x R descriptors would not
   } catch (const ipc::interprocess_exception& e) {
     return from_boost(e, fmt::format("attaching segment {}", name));

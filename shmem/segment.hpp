@@ -23,8 +23,7 @@ class AddressWindow {
   static Result<AddressWindow> reserve(std::size_t count, Bytes size);
   AddressWindow(AddressWindow&& other) noexcept;
   AddressWindow& operator=(AddressWindow&&) = delete;
-  /// Gives back the gaps, and the places nobody claimed: whoever claimed one unmaps it, and the address may be somebody
-  /// else's by then.
+  /// Unmaps everything, the segments in it too.
   ~AddressWindow();
 
   [[nodiscard]] std::byte* at(std::size_t index) const { return base_ + index * stride_; }
@@ -34,7 +33,6 @@ class AddressWindow {
  private:
   AddressWindow(std::byte* base, std::size_t size, std::size_t count);
   std::byte* base_;
-  std::size_t size_;    // of a place, whole pages
   std::size_t stride_;  // a place and its gap
   std::vector<bool> claimed_;
 };
@@ -43,7 +41,8 @@ class Segment {
  public:
   enum class Mode : std::uint8_t { read_only, read_write };
 
-  /// A fresh, sparse object, all zeros, mapped at `at` (or anywhere). No page is committed yet.
+  /// A fresh, sparse object, all zeros, mapped at `at`, a claimed place of a window that lives longer (or anywhere). No
+  /// page is committed yet.
   /// Errors:  already_exists; system.
   static Result<Segment> create(const std::string& name, Bytes size, std::byte* at = nullptr);
   /// Errors:  not_found; permission (another owner or mode); mismatch (another size, both figures); system.
@@ -60,6 +59,8 @@ class Segment {
   /// Errors:  outside the object: broken contract; out_of_memory with what was asked for, what is free, and what to do;
   ///          system.
   Result<void> commit(Offset from, Bytes size);
+  /// Backs whole 2-MiB areas with huge pages where they can be had; otherwise they stay as they are.
+  void prefer_huge_pages(Offset from, Bytes size);
   /// Why what was committed has small pages where it could have huge ones; nothing where it has.
   [[nodiscard]] const std::optional<std::string>& no_huge_pages() const;
 

@@ -53,29 +53,6 @@ std::uint64_t SlotPlan::digest() const {
   return hash;
 }
 
-const SlotFamily& SlotPlan::family_of(Slot slot) const {
-  for (const SlotFamily& family : families_) {
-    if (slot.value() - family.first < family.count()) return family;
-  }
-  contract_violated("slot is declared", SourceSite::here(), fmt::format("slot {} of {}", slot, size_));
-}
-
-Offset SlotPlan::offset_of(Slot slot) const {
-  const SlotFamily& family = family_of(slot);
-  return family.base + Bytes{kSlotStride * (slot.value() - family.first)};
-}
-
-std::optional<Rank> SlotPlan::writer_of(Slot slot, Rank owner) const {
-  const SlotFamily& family = family_of(slot);
-  if (family.writers == Writers::own_cores) return owner;
-  if (family.writers == Writers::any_rank) return std::nullopt;
-  return Rank{(slot.value() - family.first) / family.events % family.sources};
-}
-
-bool SlotPlan::may_write(Slot slot, Rank owner, Rank writer) const {
-  return writer_of(slot, owner).value_or(writer) == writer;
-}
-
 std::string SlotPlan::describe(Slot slot) const {
   const SlotFamily& family = family_of(slot);
   const std::uint32_t index = slot.value() - family.first;
@@ -85,17 +62,6 @@ std::string SlotPlan::describe(Slot slot) const {
     text += fmt::format(" from rank {}", index / family.events % family.sources);
   if (family.events > 1) text += fmt::format(" event {}", index % family.events);
   return text;
-}
-
-std::uint32_t SlotPlan::ledger_index(Rank destination, Slot slot, Core core) const {
-  const SlotFamily& family = family_of(slot);
-  const std::uint32_t index = slot.value() - family.first;
-  if (family.writers == Writers::own_cores) {
-    return family.ledger_first + static_cast<std::uint32_t>(core.value()) * family.count() + index;
-  }
-  const std::uint32_t buffer = index / family.events / family.sources;
-  const auto dst = static_cast<std::uint32_t>(destination.value());
-  return family.ledger_first + (dst * family.buffers + buffer) * family.events + index % family.events;
 }
 
 }  // namespace shmoe::shmem

@@ -84,6 +84,7 @@ int run_bench_job(const BenchJob& job) {
     runtime::tell_failed_start(config.error(), [&] { told(job, config.error()); });
     return 1;
   }
+  config->communicators = 1;  // as many as they make
   if (job.cores) config->cores = *job.cores;
   config->agreements = {{"options", job.options, "options"}};
   const auto world = runtime::World::create(*config);

@@ -8,7 +8,8 @@
 namespace shmoe::apps {
 namespace {
 
-constexpr const char* kStageNames[] = {"sort", "counts", "types", "alltoallw", "types back", "alltoallw back", "sum"};
+constexpr const char* kHindexedStages[] = {"sort",       "counts",         "types", "alltoallw",
+                                           "types back", "alltoallw back", "sum"};
 
 /// One side of an Alltoallw: a type a peer, empty where nothing goes.
 class Side {
@@ -53,7 +54,7 @@ class MpiHindexed final : public Contender {
 
   [[nodiscard]] std::string_view name() const override { return "MPI hindexed"; }
   [[nodiscard]] std::string_view key() const override { return "hindexed"; }
-  [[nodiscard]] Stages stages() const override { return {kStageNames, 4}; }
+  [[nodiscard]] Stages stages() const override { return {kHindexedStages, 4}; }
   [[nodiscard]] std::span<std::byte> received() override { return received_.bytes(); }
   [[nodiscard]] std::span<std::byte> answers() override { return answers_.bytes(); }
   [[nodiscard]] std::span<std::byte> combined() override { return sums_.combined(); }

@@ -10,8 +10,8 @@
 namespace shmoe::apps {
 namespace {
 
-constexpr const char* kStageNames[] = {"sort",    "counts",       "pack",           "alltoallv",
-                                       "permute", "permute back", "alltoallv back", "sum"};
+constexpr const char* kPipelineStages[] = {"sort",    "counts",       "pack",           "alltoallv",
+                                           "permute", "permute back", "alltoallv back", "sum"};
 
 class MpiPipeline final : public Contender {
  public:
@@ -27,7 +27,7 @@ class MpiPipeline final : public Contender {
 
   [[nodiscard]] std::string_view name() const override { return "MPI pipeline"; }
   [[nodiscard]] std::string_view key() const override { return "pipeline"; }
-  [[nodiscard]] Stages stages() const override { return {kStageNames, 5}; }
+  [[nodiscard]] Stages stages() const override { return {kPipelineStages, 5}; }
   [[nodiscard]] std::span<std::byte> received() override { return received_.bytes(); }
   [[nodiscard]] std::span<std::byte> answers() override { return answers_.bytes(); }
   [[nodiscard]] std::span<std::byte> combined() override { return sums_.combined(); }

@@ -11,7 +11,7 @@
 namespace shmoe::apps {
 namespace {
 
-constexpr const char* kStageNames[] = {"count", "allgather", "store", "sync", "sync back", "sum"};
+constexpr const char* kWindowStages[] = {"count", "allgather", "store", "sync", "sync back", "sum"};
 
 /// A part of each rank in memory that all of them map.
 class SharedWindow {
@@ -66,7 +66,7 @@ class MpiWindow final : public Contender {
 
   [[nodiscard]] std::string_view name() const override { return "MPI window"; }
   [[nodiscard]] std::string_view key() const override { return "window"; }
-  [[nodiscard]] Stages stages() const override { return {kStageNames, 4}; }
+  [[nodiscard]] Stages stages() const override { return {kWindowStages, 4}; }
   [[nodiscard]] std::span<std::byte> received() override { return {own(), bytes_received()}; }
   [[nodiscard]] std::span<std::byte> answers() override { return {own() + room_, bytes_received()}; }
   [[nodiscard]] std::span<std::byte> combined() override { return sums_.combined(); }

@@ -10,7 +10,7 @@ using runtime::check::Body;
 using runtime::check::Program;
 using runtime::check::Setting;
 
-constexpr Offset kFirst{0};
+constexpr Offset kFirstWord{0};
 constexpr Offset kSecond{4096};
 
 std::uint32_t own_event(CoreContext& context) { return static_cast<std::uint32_t>(context.core().value()); }
@@ -28,7 +28,7 @@ Body flags(const Setting& setting) {
     ZeroBufferSync sync(context);
     const Rank right{(context.rank().value() + 1) % context.ranks()};
     const Rank left{(context.rank().value() + context.ranks() - 1) % context.ranks()};
-    const Offset place = kFirst + Bytes{8 * context.core().index()};
+    const Offset place = kFirstWord + Bytes{8 * context.core().index()};
     const std::uint64_t value = sync.round().value() + 1;
     context.put(right, place, std::span<const std::uint64_t>{&value, 1});
     sync.set_flag(right, own_event(context), 1);
@@ -46,7 +46,7 @@ Body flag_batches(const Setting& setting) {
     ZeroBufferSync sync(context);
     const std::uint64_t value = sync.round().value() + 1;
     const auto cores = static_cast<std::uint32_t>(context.cores());
-    WordTable first(context, kFirst);
+    WordTable first(context, kFirstWord);
     first.write(value);
     sync.set_all_rank_core_flag(1);
     for_each_peer(context, [&](Rank peer) { first.expect_all(peer, value, sync.wait_flag_range(peer, 0, cores, 1)); });
@@ -65,7 +65,7 @@ Body flag_shares(const Setting& setting) {
   return every_round(setting, "flag shares", [](CoreContext& context) {
     ZeroBufferSync sync(context);
     const std::uint64_t value = sync.round().value() + 1;
-    WordTable words(context, kFirst);
+    WordTable words(context, kFirstWord);
     words.write(value);
     sync.set_all_rank_core_flag(1);
     sync.wait_all_rank_all_event(1);
@@ -80,7 +80,7 @@ Body flag_polls(const Setting& setting) {
   return every_round(setting, "flag polls", [](CoreContext& context) {
     ZeroBufferSync sync(context);
     const std::uint64_t value = sync.round().value() + 1;
-    WordTable tables[] = {{context, kFirst}, {context, kSecond}};
+    WordTable tables[] = {{context, kFirstWord}, {context, kSecond}};
     for (std::uint32_t phase : {1U, 2U}) {
       tables[phase - 1].write(value);
       sync.set_flag_batch(Rank{0}, Rank{context.ranks()}, own_event(context), phase);

@@ -15,15 +15,15 @@ using runtime::check::Body;
 using runtime::check::Program;
 using runtime::check::Setting;
 
-using Row = std::uint64_t[2];
+using WordPair = std::uint64_t[2];
 
 /// Every round has a row of its own, so that nothing is overwritten.
-Offset row_of(std::uint64_t round) { return Offset{round * sizeof(Row)}; }
+Offset row_of(std::uint64_t round) { return Offset{round * sizeof(WordPair)}; }
 
 void send_rows(CoreContext& context, const Setting& setting, bool fence) {
   const Slot slot = context.slots().flag().at(0, Rank{0});
   for (std::uint64_t round = 0; round < static_cast<std::uint64_t>(setting.rounds); ++round) {
-    const Row row = {round, round + 1};
+    const WordPair row = {round, round + 1};
     context.put(Rank{1}, row_of(round), row);
     if (fence) context.fence(Rank{1});
     context.signal(Rank{1}, slot, shmem::SignalOp::set, round + 1);
@@ -34,7 +34,7 @@ void receive_rows(CoreContext& context, const Setting& setting) {
   const Slot slot = context.slots().flag().at(0, Rank{0});
   for (std::uint64_t round = 0; round < static_cast<std::uint64_t>(setting.rounds); ++round) {
     const shmem::Witness arrived = consume_token(context.wait(slot, Compare::at_least, round + 1));
-    Row row = {};
+    WordPair row = {};
     context.get(Rank{1}, row_of(round), row, arrived);
   }
 }

@@ -86,6 +86,7 @@ std::vector<bootstrap::Agreement> agreements_of(const MoeOptions& options, const
 Result<runtime::Config> config_of(const MoeOptions& options, const Result<RoutingSource>& source) {
   auto config = runtime::Config::load();
   if (!config) return config;
+  config->communicators = 1;  // as many as it makes: at hundreds of ranks each costs page tables
   if (options.cores) config->cores = *options.cores;
   if (options.profile) config->profile = *find_profile(*options.profile);
   config->agreements = agreements_of(options, *config, source);

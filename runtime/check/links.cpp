@@ -8,19 +8,22 @@
 namespace shmoe::runtime::check {
 namespace {
 
-constexpr std::size_t kNone = Link::kNone;
 using Kind = Step::Kind;
 
 /// Goes through the steps and keeps, for every core, the chain that has reached it.
 class Follower {
  public:
   Follower(const Story& story, const Shape& shape, const Span& span)
-      : story_(story), shape_(shape), span_(span), reach_(static_cast<std::size_t>(shape.ranks * shape.cores), kNone) {}
+      : story_(story),
+        shape_(shape),
+        span_(span),
+        reach_(static_cast<std::size_t>(shape.ranks * shape.cores), Link::kNone) {}
 
   std::vector<Link> chain() {
     for (std::size_t i = 0; i < span_.last; ++i) follow(i);
     std::vector<Link> found;
-    for (std::size_t link = reach_[span_.to]; link != kNone; link = links_[link].before) found.push_back(links_[link]);
+    for (std::size_t link = reach_[span_.to]; link != Link::kNone; link = links_[link].before)
+      found.push_back(links_[link]);
     return found;
   }
 
@@ -47,7 +50,7 @@ class Follower {
     Link link{.signal = i, .length = 0};
     if (core == span_.from) {
       link.length = i > span_.first ? 1 : 0;
-    } else if (reach_[core] != kNone) {
+    } else if (reach_[core] != Link::kNone) {
       link.before = reach_[core];
       link.length = links_[link.before].length + 1;
     }
@@ -77,9 +80,9 @@ class Follower {
     const auto held = held_.find(place);
     const std::size_t core = story_[i].core;
     if (held == held_.end() || core == span_.from) return;
-    if (reach_[core] != kNone && links_[reach_[core]].length < held->second.length) return;
+    if (reach_[core] != Link::kNone && links_[reach_[core]].length < held->second.length) return;
     Link link = held->second;
-    link.wait = wait.empty() ? kNone : wait.mapped();
+    link.wait = wait.empty() ? Link::kNone : wait.mapped();
     link.seen = i;
     links_.push_back(link);
     reach_[core] = links_.size() - 1;

@@ -23,7 +23,7 @@ bool says(const Verdict& verdict, const std::string& part) {
   return false;
 }
 
-SourceSite site(std::uint32_t line) { return {"verdict_test.cpp", line}; }
+SourceSite verdict_site(std::uint32_t line) { return {"verdict_test.cpp", line}; }
 
 }  // namespace
 
@@ -53,9 +53,9 @@ TEST_CASE("a read that nothing orders after the write: landed or not") {
 TEST_CASE("a read without a wait names the wait that is missing") {
   const Verdict verdict = verdict_of({}, [](CoreContext& c) {
     if (c.rank() == Rank{0})
-      put(c, 1, cell(0), 1, site(11));
+      put(c, 1, cell(0), 1, verdict_site(11));
     else
-      (void)get(c, 1, cell(0), site(12));
+      (void)get(c, 1, cell(0), verdict_site(12));
   });
   CHECK(verdict.kind == VerdictKind::stale_value);
   CHECK(says(verdict,
@@ -68,25 +68,25 @@ TEST_CASE("a slot reused before it was read") {
   const Verdict verdict = verdict_of({}, [](CoreContext& c) {
     if (c.rank() == Rank{0}) {
       for (const std::uint64_t round : {1U, 2U}) {
-        put(c, 1, cell(0), round, site(20));
+        put(c, 1, cell(0), round, verdict_site(20));
         c.fence(Rank{1});
         notify(c, 1, round);
       }
     } else {
       await(c, 0, 1);
-      (void)get(c, 1, cell(0), site(21));
+      (void)get(c, 1, cell(0), verdict_site(21));
     }
   });
   // By the schedule the second put comes before the read or after it; both are wrong.
   CHECK((verdict.kind == VerdictKind::unordered_read || verdict.kind == VerdictKind::overwrite_before_read));
   const Verdict late = verdict_of({}, [](CoreContext& c) {
     if (c.rank() == Rank{0}) {
-      (void)get(c, 0, cell(0), site(22));
+      (void)get(c, 0, cell(0), verdict_site(22));
       notify(c, 1, 1);
       await(c, 1, 1);
     } else {
       notify(c, 0, 1);
-      put(c, 0, cell(0), 1, site(23));
+      put(c, 0, cell(0), 1, verdict_site(23));
       await(c, 0, 1);
     }
   });
@@ -97,7 +97,7 @@ TEST_CASE("a slot reused before it was read") {
 
 TEST_CASE("two writes of one place in no order") {
   const Verdict verdict = verdict_of({.ranks = 3}, [](CoreContext& c) {
-    if (c.rank() != Rank{2}) put(c, 2, cell(0), 1, site(30 + static_cast<std::uint32_t>(c.rank().value())));
+    if (c.rank() != Rank{2}) put(c, 2, cell(0), 1, verdict_site(30 + static_cast<std::uint32_t>(c.rank().value())));
   });
   CHECK(verdict.kind == VerdictKind::unordered_write);
   CHECK(says(verdict,
@@ -116,7 +116,7 @@ TEST_CASE("bad addresses: never allocated, beyond the block, after the free, lan
   const auto put_at = [](Bytes beyond) {
     return [beyond](Communicator& comm, Offset block) {
       (void)comm.launch("put", [&](CoreContext& c) {
-        if (c.rank() == Rank{0}) put(c, 1, block + beyond, 1, site(40));
+        if (c.rank() == Rank{0}) put(c, 1, block + beyond, 1, verdict_site(40));
       });
     };
   };
@@ -159,7 +159,7 @@ TEST_CASE("bad addresses: what a block has left behind, and beyond its new end")
       if (Result<void> freed = comm.free(*hole); !freed) return freed;
       if (const auto moves = comm.compact(); !moves) return moves.error();  // down by 64 bytes
       return comm.launch("put", [&](CoreContext& c) {
-        if (c.rank() == Rank{0}) put(c, 1, *block + from_old_place, 1, site(41));
+        if (c.rank() == Rank{0}) put(c, 1, *block + from_old_place, 1, verdict_site(41));
       });
     });
   };
@@ -179,12 +179,13 @@ TEST_CASE("what lies outside the block is a broken contract, as are a wrong writ
     CHECK(verdict.kind == VerdictKind::broken_contract);
     CHECK(says(verdict, part));
   };
-  broken([](CoreContext& c) { put(c, 1, Offset{0} + c.map().size, 1, site(50)); }, at(50) + " lie outside its block");
-  broken([](CoreContext& c) { c.signal(Rank{0}, flag(c, 1), SignalOp::set, 1, site(51)); },
+  broken([](CoreContext& c) { put(c, 1, Offset{0} + c.map().size, 1, verdict_site(50)); },
+         at(50) + " lie outside its block");
+  broken([](CoreContext& c) { c.signal(Rank{0}, flag(c, 1), SignalOp::set, 1, verdict_site(51)); },
          "rank 0 signals flag[0] from rank 1 of rank 0 at " + at(51) + " and is no declared writer of it");
-  broken([](CoreContext& c) { c.signal(Rank{0}, flag(c, c.rank().value()), SignalOp::add, 1, site(52)); },
+  broken([](CoreContext& c) { c.signal(Rank{0}, flag(c, c.rank().value()), SignalOp::add, 1, verdict_site(52)); },
          "is declared for set and is signalled with add at " + at(52));
-  broken([](CoreContext& c) { put(c, 2, cell(0), 1, site(53)); }, "rank 2 of 2, used at " + at(53));
+  broken([](CoreContext& c) { put(c, 2, cell(0), 1, verdict_site(53)); }, "rank 2 of 2, used at " + at(53));
 }
 
 TEST_CASE("a rank that returns an error has failed, and its text is the verdict") {
@@ -236,7 +237,8 @@ TEST_CASE("a deadline passes only when nothing else can happen") {
     return verdict_of({}, [&times, told](CoreContext& c) {
       const auto wait = [&c](shmem::Time until) {
         const Slot slot = flag(c, 1 - c.rank().value());
-        return c.fabric().wait({.where = c.rank(), .slots = {&slot, 1}, .value = 1, .deadline = until}, site(60));
+        return c.fabric().wait({.where = c.rank(), .slots = {&slot, 1}, .value = 1, .deadline = until},
+                               verdict_site(60));
       };
       if (c.rank() == Rank{1}) {
         for (const shmem::Time until : {2s, 5s}) {

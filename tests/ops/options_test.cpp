@@ -105,12 +105,13 @@ TEST_CASE("rows of each expert start at multiples of the alignment, beside the t
     REQUIRE_MESSAGE(outcomes, to_string(outcomes.error()));
     const ops::NotifyTables& zero = (*outcomes)[0].notify;
     const ops::NotifyTables& one = (*outcomes)[1].notify;
-    using I64 = std::vector<std::int64_t>;
-    CHECK(zero.put_offset == I64{0, 2, 4, 4, 0, 2, 4, 6});
-    CHECK(zero.recv_tokens_per_expert == I64{3, 0});
-    CHECK(one.recv_tokens_per_expert == I64{4, 4});
-    CHECK(zero.group_list == (list == ops::GroupList::counts ? I64{4, 0} : I64{4, 4}));
-    CHECK(one.group_list == (list == ops::GroupList::counts ? I64{4, 4} : I64{4, 8}));
+    CHECK(zero.put_offset == std::vector<std::int64_t>{0, 2, 4, 4, 0, 2, 4, 6});
+    CHECK(zero.recv_tokens_per_expert == std::vector<std::int64_t>{3, 0});
+    CHECK(one.recv_tokens_per_expert == std::vector<std::int64_t>{4, 4});
+    CHECK(zero.group_list ==
+          (list == ops::GroupList::counts ? std::vector<std::int64_t>{4, 0} : std::vector<std::int64_t>{4, 4}));
+    CHECK(one.group_list ==
+          (list == ops::GroupList::counts ? std::vector<std::int64_t>{4, 4} : std::vector<std::int64_t>{4, 8}));
     CHECK(zero.recv_rows == 3);
     CHECK(zero.padded_rows == 4);
     CHECK(one.recv_rows == 8);

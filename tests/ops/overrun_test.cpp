@@ -10,12 +10,12 @@ namespace support = shmoe::runtime::test;
 
 namespace {
 
-constexpr std::int32_t kRanks = 2;
+constexpr std::int32_t kTwoRanks = 2;
 
 struct Run {
   support::Outcomes outcomes;
-  std::vector<support::Stuck> stuck = std::vector<support::Stuck>(kRanks);
-  std::vector<std::string> differences = std::vector<std::string>(kRanks, "not run");
+  std::vector<support::Stuck> stuck = std::vector<support::Stuck>(kTwoRanks);
+  std::vector<std::string> differences = std::vector<std::string>(kTwoRanks, "not run");
 };
 
 /// One step from a fresh region: layout, notify, dispatch and, where it gets so far, combine.
@@ -24,10 +24,10 @@ Run run_delayed(const Profile& profile, const support::Delay& delay, std::chrono
   const test::Expected expected = test::expect(input);
   const std::span<const test::EpCase> cases{&input, 1};
   Run run;
-  support::HostBarrier ranks_meet(kRanks);
+  support::HostBarrier ranks_meet(kTwoRanks);
   std::atomic<bool> stopped = false;
   run.outcomes = support::run_ranks(
-      kRanks, test::config_for({.profile = profile}, test::heap_for(cases)),
+      kTwoRanks, test::config_for({.profile = profile}, test::heap_for(cases)),
       [&](runtime::World& world) -> Result<void> {
         runtime::Communicator& comm = world.all();
         const Result<test::Room> room = test::allocate_room(comm, cases);
@@ -52,7 +52,7 @@ TEST_CASE("S1: in July's protocol dispatch deadlocks when rank 1 looks at its en
   // Notify has magic 0, dispatch 1: its entry (1,1) and its exit (1,2) share buffer 1.
   const support::Word entry{1, 0x0000000100000001};
   const support::Word exit{1, 0x0000000100000002};
-  const Run run = run_delayed(kFaithful202607, {.ranks = kRanks, .ranks_held = 1, .awaited = entry, .arrived = exit},
+  const Run run = run_delayed(kFaithful202607, {.ranks = kTwoRanks, .ranks_held = 1, .awaited = entry, .arrived = exit},
                               std::chrono::seconds(2));
   CHECK(run.stuck[0].expected == 0x0000000100000002);
   CHECK(run.stuck[0].seen == 0x0000000100000001);
@@ -73,8 +73,8 @@ TEST_CASE("S1: in safe the same delay does no harm") {
   // Words count barriers: notify 1, dispatch entry 2, dispatch exit 3.
   const support::Word entry{0, 0x200};
   const support::Word exit{1, 0x300};
-  const Run run = run_delayed(kSafe, {.ranks = kRanks, .ranks_held = 1, .awaited = entry, .arrived = exit},
+  const Run run = run_delayed(kSafe, {.ranks = kTwoRanks, .ranks_held = 1, .awaited = entry, .arrived = exit},
                               std::chrono::seconds(60));
   support::check_all_well(run.outcomes);
-  CHECK(run.differences == std::vector<std::string>(kRanks));
+  CHECK(run.differences == std::vector<std::string>(kTwoRanks));
 }

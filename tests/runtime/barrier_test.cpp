@@ -16,7 +16,7 @@ using runtime::ZeroBufferSync;
 
 namespace {
 
-Config small_config(std::int32_t cores) {
+Config barrier_config(std::int32_t cores) {
   Config config = Config::defaults();
   config.cores = cores;
   config.heap = Bytes{4U << 20};
@@ -28,7 +28,7 @@ Config small_config(std::int32_t cores) {
 
 /// Every core of every rank writes its round into every rank's table, then a barrier, then reads all of its own table.
 void check_barriers(std::int32_t ranks, std::int32_t cores, std::int32_t rounds) {
-  const Result<void> result = World::run_as_threads(ranks, small_config(cores), [&](World& world) -> Result<void> {
+  const Result<void> result = World::run_as_threads(ranks, barrier_config(cores), [&](World& world) -> Result<void> {
     Communicator& all = world.all();
     const auto cells = static_cast<std::size_t>(ranks * cores);
     const Result<Offset> table = all.allocate(Bytes{8 * cells});

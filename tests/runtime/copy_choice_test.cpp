@@ -8,6 +8,7 @@ using namespace shmoe;
 using namespace shmoe::runtime;
 using shmem::CopyKind;
 using shmem::CopyTimes;
+using shmem::Time;
 
 namespace {
 

@@ -9,11 +9,11 @@ using shmem::Witness;
 
 namespace {
 
-struct Shape {
+struct FlagGrid {
   std::int32_t ranks;
   std::int32_t cores;
 };
-constexpr Shape kShapes[] = {{1, 1}, {1, 3}, {2, 1}, {2, 3}, {3, 2}, {5, 2}};
+constexpr FlagGrid kFlagGrids[] = {{1, 1}, {1, 3}, {2, 1}, {2, 3}, {3, 2}, {5, 2}};
 
 /// A table of one word per (rank, core) in every rank's memory; each core writes its cell of every table.
 class Table {
@@ -153,7 +153,7 @@ Result<void> exchange_rounds(Communicator& comm, int rounds) {
 
 TEST_CASE("every flag operation carries its data, first call after creation, second communicator too") {
   for (const Profile& profile : kProfiles) {
-    for (const Shape& shape : kShapes) {
+    for (const FlagGrid& shape : kFlagGrids) {
       const std::int32_t ranks = shape.ranks;
       const std::int32_t cores = shape.cores;
       CAPTURE(name_of(profile.id));

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "tests/shmem/fabric_harness.hpp"
+#include "tests/shmem/over_bodies.hpp"
 
 using namespace shmoe;
 using namespace shmoe::shmem;
@@ -18,7 +18,7 @@ constexpr SourceSite kSite{"here.cpp", 7};
 
 /// Runs `check` over every body, with views and without.
 template <class Check>
-void over_bodies(const Options& base, Check check) {
+void over_bodies_and_views(const Options& base, Check check) {
   for (const Body body : kBodies) {
     for (const bool views : {true, false}) {
       INFO(name_of(body), std::string(views ? ", views" : ", no views"));
@@ -52,13 +52,11 @@ std::string violation(Act act) {
   return "";
 }
 
-bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
-
 }  // namespace
 
 TEST_CASE("data: a put writes its bytes and none beside, at any size and offset, to self and to a peer") {
   constexpr std::size_t kGuard = 64;
-  over_bodies({}, [&](Job& job) {
+  over_bodies_and_views({}, [&](Job& job) {
     int wrong = 0;
     for (const std::size_t size : {0U, 1U, 2U, 6U, 18U, 34U, 4100U}) {
       for (const std::uint64_t shift : {0U, 1U, 3U, 7U, 16U, 31U}) {
@@ -115,7 +113,7 @@ TEST_CASE("data: views show and take a peer's memory, or none is offered and put
 }
 
 TEST_CASE("data: the last bytes of a block are usable and the next one is not") {
-  over_bodies({}, [](Job& job) {
+  over_bodies_and_views({}, [](Job& job) {
     const std::uint64_t end = job.plan().map->size.value();
     const auto data = pattern(6, 9);
     job.at(0).put(Rank{1}, Offset{end - 6}, data, kSite);
@@ -128,7 +126,7 @@ TEST_CASE("data: the last bytes of a block are usable and the next one is not") 
 }
 
 TEST_CASE("data: two puts to one place keep their order, also when the second brings a signal") {
-  over_bodies({}, [](Job& job) {
+  over_bodies_and_views({}, [](Job& job) {
     const Hand writer = job.hand(0);
     int wrong = 0;
     for (std::uint64_t round = 1; round <= 200; ++round) {
@@ -147,7 +145,7 @@ TEST_CASE("data: two puts to one place keep their order, also when the second br
 }
 
 TEST_CASE("signal: set replaces, add accumulates and wraps, and only that word of the slot changes") {
-  over_bodies({}, [](Job& job) {
+  over_bodies_and_views({}, [](Job& job) {
     const Hand writer = job.hand(0);
     const Hand owner = job.hand(1);
     const Offset word = job.plan().slots->offset_of(owner.word(0, 1));
@@ -166,7 +164,7 @@ TEST_CASE("signal: set replaces, add accumulates and wraps, and only that word o
 }
 
 TEST_CASE("contract: a rank that does not exist is named with the size and the caller's place") {
-  over_bodies({}, [](Job& job) {
+  over_bodies_and_views({}, [](Job& job) {
     std::array<std::byte, 8> data{};
     const Slot slot = job.hand(0).word(0);
     const Offset at = job.plan().area();
@@ -197,7 +195,7 @@ TEST_CASE("contract: a rank that does not exist is named with the size and the c
 }
 
 TEST_CASE("contract: a range outside the block is refused where it is used, also where sums would wrap") {
-  over_bodies({}, [](Job& job) {
+  over_bodies_and_views({}, [](Job& job) {
     std::array<std::byte, 8> data{};
     Fabric& fabric = job.at(0);
     const std::uint64_t end = job.plan().map->size.value();
@@ -223,7 +221,7 @@ TEST_CASE("contract: a range outside the block is refused where it is used, also
 
 TEST_CASE("contract: strict mode refuses undeclared writers and the other kind of signal; without it both pass") {
   for (const bool strict : {true, false}) {
-    over_bodies({.ranks = 3, .strict = strict}, [&](Job& job) {
+    over_bodies_and_views({.ranks = 3, .strict = strict}, [&](Job& job) {
       Fabric& fabric = job.at(0);
       const Hand hand = job.hand(0);
       const Slot own = job.plan().slots->sync_all().at(0, Rank{0});
@@ -248,7 +246,7 @@ TEST_CASE("contract: strict mode refuses undeclared writers and the other kind o
 }
 
 TEST_CASE("contract: a slot that was never declared, an empty wait, too little room for the words") {
-  over_bodies({}, [](Job& job) {
+  over_bodies_and_views({}, [](Job& job) {
     Fabric& fabric = job.at(0);
     const std::array slots{job.hand(0).word(1), Slot{job.plan().slots->size()}};
     std::array<std::uint64_t, 1> room{};

@@ -2,22 +2,13 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/shmem/fabric_harness.hpp"
+#include "tests/shmem/over_bodies.hpp"
 
 using namespace shmoe;
 using namespace shmoe::shmem;
 using namespace shmoe::shmem::test;
 
 namespace {
-
-template <class Check>
-void over_bodies(const Options& options, Check check) {
-  for (const Body body : kBodies) {
-    INFO(name_of(body));
-    Job job(body, options);
-    check(job);
-  }
-}
 
 void enter(Fabric& fabric, const char* op, std::uint64_t round) {
   fabric.actor({.kind = ActorEvent::Kind::enter, .op = op, .round = Round{round}}, SourceSite::here());

@@ -8,24 +8,13 @@
 #include <sys/syscall.h>
 
 #include "shmem/fence.hpp"
-#include "tests/shmem/fabric_harness.hpp"
+#include "tests/shmem/over_bodies.hpp"
 
 using namespace shmoe;
 using namespace shmoe::shmem;
 using namespace shmoe::shmem::test;
 
 namespace {
-
-template <class Check>
-void over_bodies(const Options& options, Check check) {
-  for (const Body body : kBodies) {
-    INFO(name_of(body));
-    Job job(body, options);
-    check(job);
-  }
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 bool compares(Compare compare, std::uint64_t seen, std::uint64_t value) {
   return compare == Compare::equal ? seen == value : compare == Compare::at_least ? seen >= value : seen != value;

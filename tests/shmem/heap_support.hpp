@@ -12,10 +12,9 @@
 #include <doctest/doctest.h>
 
 #include "shmem/heap.hpp"
+#include "shmem/layout.hpp"
 
 namespace shmoe::shmem::test {
-
-inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;  // {offset, size}
 

@@ -49,6 +49,25 @@ Error from_errno(const std::string& what) {
 
 double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
 
+/// The lock says "the owner lives"; the kernel drops it with the process, however that ends.
+bool lock_as_owner(const ipc::shared_memory_object& object) {
+  int rc = 0;
+  do {
+    rc = flock(object.get_mapping_handle().handle, LOCK_EX);  // a cleaner of another job holds it for a moment at most
+  } while (rc != 0 && errno == EINTR);
+  return rc == 0;
+}
+
+/// Whether a cleaner found the object between its creation and its lock, and took its owner for dead.
+bool was_removed(const ipc::shared_memory_object& object) {
+  struct stat info {};
+  return fstat(object.get_mapping_handle().handle, &info) == 0 && info.st_nlink == 0;
+}
+
+}  // namespace
+
+namespace detail {
+
 /// An object in memory; what lies in an AddressWindow is unmapped with it, all places by one call.
 class Mapping {
  public:
@@ -81,22 +100,7 @@ class Mapping {
   bool in_window_ = false;
 };
 
-/// The lock says "the owner lives"; the kernel drops it with the process, however that ends.
-bool lock_as_owner(const ipc::shared_memory_object& object) {
-  int rc = 0;
-  do {
-    rc = flock(object.get_mapping_handle().handle, LOCK_EX);  // a cleaner of another job holds it for a moment at most
-  } while (rc != 0 && errno == EINTR);
-  return rc == 0;
-}
-
-/// Whether a cleaner found the object between its creation and its lock, and took its owner for dead.
-bool was_removed(const ipc::shared_memory_object& object) {
-  struct stat info {};
-  return fstat(object.get_mapping_handle().handle, &info) == 0 && info.st_nlink == 0;
-}
-
-}  // namespace
+}  // namespace detail
 
 Result<AddressWindow> AddressWindow::reserve(std::size_t count, Bytes size) {
   const std::uint64_t stride = round_up(size.value(), kPageGranule) + kPageGranule;
@@ -136,7 +140,7 @@ AddressWindow::~AddressWindow() {
 struct Segment::State {
   std::string name;
   ipc::shared_memory_object object;
-  Mapping region;
+  detail::Mapping region;
   HugePages huge;
   bool linked = false;
 
@@ -179,7 +183,7 @@ Result<Segment> Segment::create(const std::string& name, Bytes size, std::byte* 
     if (ftruncate(fd, static_cast<off_t>(size.value())) != 0) {
       return from_errno(fmt::format("sizing segment {} to {:.0f} MiB", name, mib(size.value())));
     }
-    state.region = Mapping(state.object, PROT_READ | PROT_WRITE, size.value(), at);
+    state.region = detail::Mapping(state.object, PROT_READ | PROT_WRITE, size.value(), at);
     if (!state.region.is_there())
       return from_errno(fmt::format("mapping segment {} of {:.0f} MiB", name, mib(size.value())));
     state.huge = HugePages(fd, segment.data());
@@ -212,7 +216,7 @@ Result<Segment> Segment::attach(const std::string& name, Bytes size, Mode mode, 
                                           name, info.st_size, size)};
     }
     const int protection = mode == Mode::read_only ? PROT_READ : PROT_READ | PROT_WRITE;
-    state->region = Mapping(state->object, protection, size.value(), at);
+    state->region = detail::Mapping(state->object, protection, size.value(), at);
     if (!state->region.is_there()) return from_errno(fmt::format("mapping segment {}", name));
     ipc::shared_memory_object().swap(state->object);  // the mapping stays; 2 x R descriptors would not
   } catch (const ipc::interprocess_exception& e) {

@@ -12,15 +12,15 @@ using runtime::check::Body;
 using runtime::check::Program;
 using runtime::check::Setting;
 
-using Step = Result<void> (EpSteps::*)(std::size_t round);
+using StepCall = Result<void> (EpSteps::*)(std::size_t round);
 
 /// The first `once` steps only in the first round, the others in every one.
-Body ep_body(EpProblem made, std::vector<Step> once, std::vector<Step> always) {
+Body ep_body(EpProblem made, std::vector<StepCall> once, std::vector<StepCall> always) {
   const auto problem = std::make_shared<const EpProblem>(std::move(made));
   return [problem, once = std::move(once), always = std::move(always)](Communicator& comm) -> Result<void> {
     EpSteps steps(comm, *problem);
-    const auto run = [&](const std::vector<Step>& list, std::size_t round) -> Result<void> {
-      for (const Step step : list) {
+    const auto run = [&](const std::vector<StepCall>& list, std::size_t round) -> Result<void> {
+      for (const StepCall step : list) {
         if (Result<void> done = (steps.*step)(round); !done) return done;
       }
       return {};
@@ -34,7 +34,8 @@ Body ep_body(EpProblem made, std::vector<Step> once, std::vector<Step> always) {
   };
 }
 
-Program ep_program(std::string name, std::string what, Load load, std::vector<Step> always, const Extras& extras = {}) {
+Program ep_program(std::string name, std::string what, Load load, std::vector<StepCall> always,
+                   const Extras& extras = {}) {
   return {.name = std::move(name),
           .what = std::move(what),
           .make = [load, extras, always = std::move(always)](const Setting& setting) {
@@ -68,13 +69,13 @@ Body rotate(const Setting& setting) {
 }  // namespace
 
 std::vector<Program> operator_programs() {
-  const Step layout = &EpSteps::layout;
-  const Step notify = &EpSteps::notify;
-  const Step make_room = &EpSteps::make_room;
-  const Step dispatch = &EpSteps::dispatch;
-  const Step experts = &EpSteps::experts;
-  const Step combine = &EpSteps::combine;
-  const std::vector<Step> whole = {layout, notify, dispatch, experts, combine};
+  const StepCall layout = &EpSteps::layout;
+  const StepCall notify = &EpSteps::notify;
+  const StepCall make_room = &EpSteps::make_room;
+  const StepCall dispatch = &EpSteps::dispatch;
+  const StepCall experts = &EpSteps::experts;
+  const StepCall combine = &EpSteps::combine;
+  const std::vector<StepCall> whole = {layout, notify, dispatch, experts, combine};
   return {
       ep_program("layout", "counts and places of a rank's own tokens", Load::uneven, {layout}),
       ep_program("notify", "layout, then every rank learns everybody's counts", Load::uneven, {layout, notify}),

@@ -12,6 +12,8 @@ std::vector<runtime::check::Program> operator_programs();
 std::vector<runtime::check::Program> sync_programs();
 std::vector<runtime::check::Program> flag_programs();
 std::vector<runtime::check::Program> handshake_programs();
+/// Symmetric memory.
+std::vector<runtime::check::Program> heap_programs();
 
 /// Faults of beginners, one each.
 std::vector<runtime::check::Program> fault_programs();

@@ -13,6 +13,7 @@ FILES = {
     "runtime/zero_buffer_sync.cpp": ("context_->", None),
     "runtime/core_context.cpp": ("", None),
     "runtime/communicator.cpp": ("", ("keep_in_step", "barrier")),
+    "runtime/communicator_heap.cpp": ("context.", ("carry", "carry_out", "compact")),
     "ops/handshake.hpp": ("comm.", None),
     "ops/skeleton.cpp": ("context.", None),
     "ops/ep/layout.cpp": ("context.", None),

@@ -64,7 +64,8 @@ class Communicator {
   /// keeps the offset of such a block replaces it by shmem::place_after(moves, offset); all replace theirs at once.
   /// Order:   a barrier before and one after: nobody's earlier access meets a move, nobody's later one an old place.
   /// Errors:  as barrier, and what committing pages at the new places fails with on any rank; nothing is moved then. In a
-  ///          profile without a handshake that rank gives up, and aborts the others.
+  ///          profile without a handshake that rank gives up, and aborts the others. Where the barrier after the moves
+  ///          fails (peer_lost, deadline), what the blocks hold is undefined.
   Result<std::vector<shmem::Move>> compact();
   [[nodiscard]] std::uint64_t heap_history() const { return heap_.history(); }
   [[nodiscard]] const shmem::Heap& heap() const { return heap_; }

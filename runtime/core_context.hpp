@@ -31,8 +31,8 @@ class CoreContext : public shmem::Context {
   [[nodiscard]] const shmem::BlockMap& map() const { return *map_; }
   [[nodiscard]] const Profile& profile() const { return *profile_; }
   [[nodiscard]] Launch& launch() const { return *launch_; }
-  /// Memory for what a kernel needs for itself. This core alone uses it; it is kept between launches, so a call that needs
-  /// no more than an earlier one allocates nothing.
+  /// Memory for what a kernel needs for itself. This core alone uses it; blocks of up to 4 MiB are kept between launches,
+  /// so a call that needs no more than an earlier one allocates nothing.
   [[nodiscard]] std::pmr::memory_resource* workspace() const { return workspace_; }
 
   /// Barrier over the cores of this rank. Every core of the launch calls it equally often.

@@ -1,7 +1,11 @@
 #include "runtime/job.hpp"
 
 #include <cctype>
+#include <iterator>
+#include <set>
+#include <sstream>
 
+#include <fmt/ranges.h>
 #include <sys/random.h>
 
 #include "bootstrap/launch.hpp"
@@ -23,6 +27,7 @@ namespace {
 constexpr const char* kSegmentFact = "segment";
 constexpr const char* kCopyFact = "copy";
 constexpr const char* kNearFact = "copied near";
+constexpr const char* kCpusFact = "cpus";
 
 /// Of a rank, beside a connection to each other one: standard streams, poller, segments, and some of the program.
 constexpr std::int32_t kOpenFilesOfItsOwn = 32;
@@ -36,9 +41,16 @@ std::string segment_name(const bootstrap::Launch& launch) {
   return fmt::format("{}{}.{:08x}.{}", shmem::kSegmentPrefix, job, random, launch.rank);
 }
 
-shmem::Crowd crowd_of(const Config& config, std::int32_t ranks) {
-  const std::int32_t cpus = usable_cpus();
-  return {.cores_a_cpu = (ranks * config.cores + cpus - 1) / cpus};
+/// Of the CPUs that any rank may use: a launcher may have bound each to its own.
+shmem::Crowd crowd_of(const Config& config, std::span<const bootstrap::IdCard> cards) {
+  std::set<std::string> all;
+  for (const bootstrap::IdCard& card : cards) {
+    std::istringstream names(*card.fact(kCpusFact));
+    all.insert(std::istream_iterator<std::string>(names), {});
+  }
+  const std::int32_t cpus = within_quota(std::max(1, static_cast<std::int32_t>(all.size())));
+  const std::int32_t cores = static_cast<std::int32_t>(cards.size()) * config.cores;
+  return {.cores_a_cpu = (cores + cpus - 1) / cpus};
 }
 
 /// What a rank has before it looks at its peers.
@@ -47,8 +59,8 @@ struct OwnParts {
   std::shared_ptr<Mappings> mappings;
 };
 
-Result<OwnParts> set_up(const Config& config, const JobShape& shape, Rank rank, const std::string& name) {
-  const shmem::Crowd crowd = crowd_of(config, shape.ranks);
+Result<OwnParts> set_up(const Config& config, const JobShape& shape, Rank rank, const std::string& name,
+                        shmem::Crowd crowd) {
   Result<std::unique_ptr<Grid>> grid = Grid::start(config.cores, crowd);
   if (!grid) return std::move(grid).error();
   Result<std::shared_ptr<Mappings>> mappings = Mappings::create(shape, rank, name);
@@ -77,7 +89,8 @@ bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const 
   card.agreements.insert(card.agreements.begin(), config.agreements.begin(), config.agreements.end());
   card.facts = {{kSegmentFact, name},
                 {kCopyFact, std::string(shmem::name_of(copy.kind))},
-                {kNearFact, fmt::to_string(copy.near_bytes)}};
+                {kNearFact, fmt::to_string(copy.near_bytes)},
+                {kCpusFact, fmt::format("{}", fmt::join(allowed_cpus(), " "))}};
   return card;
 }
 
@@ -111,7 +124,7 @@ std::function<Result<void>(Offset, Bytes)> committer(const std::shared_ptr<Mappi
 Result<OwnParts> map_everything(bootstrap::SocketExchange& exchange, const Config& config, const JobShape& shape,
                                 const std::string& name, std::span<const bootstrap::IdCard> cards) {
   const Rank rank = exchange.rank();
-  Result<OwnParts> own = set_up(config, shape, rank, name);
+  Result<OwnParts> own = set_up(config, shape, rank, name, crowd_of(config, cards));
   if (Result<void> all = agree(exchange, outcome_of(own), "setting up"); !all) return std::move(all).error();
   const Result<void> attached = attach_peers(*own->mappings, rank, cards);
   if (Result<void> all = agree(exchange, attached, "mapping its peers"); !all) return std::move(all).error();
@@ -234,7 +247,7 @@ Result<Job> join_processes(const Config& config) {
              .gone = [watch = std::make_shared<ProcessWatch>(cards)](Rank rank) { return watch->gone(rank); },
              .make_fabric = fabric_maker(config, false),
              .copy = copy,
-             .crowd = crowd_of(config, launch->size),
+             .crowd = crowd_of(config, cards),
              .backing = mappings};
 }
 

@@ -11,11 +11,18 @@
 
 namespace shmoe::runtime {
 
-std::int32_t cpus_by_affinity() {
+std::vector<int> allowed_cpus() {
+  std::vector<int> cpus;
   cpu_set_t set;
   CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
 }
+
+std::int32_t cpus_by_affinity() { return std::max(1, static_cast<std::int32_t>(allowed_cpus().size())); }
 
 std::optional<double> cpus_by_quota() {
   std::string group;
@@ -37,8 +44,7 @@ std::optional<double> cpus_by_quota() {
   }
 }
 
-std::int32_t usable_cpus() {
-  const std::int32_t cpus = cpus_by_affinity();
+std::int32_t within_quota(std::int32_t cpus) {
   const std::optional<double> quota = cpus_by_quota();
   return quota ? std::clamp(static_cast<std::int32_t>(std::ceil(*quota)), 1, cpus) : cpus;
 }

@@ -74,7 +74,8 @@ class OnCpu {
   bool moved_ = false;
 };
 
-/// The two ends of the CPUs that this thread may use: where caches are not shared by all, not by these.
+/// The first CPU that this thread may use, and the last that it could: where caches are not shared by all, not by these.
+/// A launcher may have bound this rank to one CPU; whoever reads its rows runs elsewhere.
 struct TwoCpus {
   std::optional<int> first, last;
 
@@ -82,13 +83,34 @@ struct TwoCpus {
     cpu_set_t allowed;
     CPU_ZERO(&allowed);
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (!CPU_ISSET(cpu, &allowed)) continue;
-      if (!first) first = cpu;
-      last = cpu;
-    }
+    first = ends_of(allowed).first;
+    last = ends_of(possible(allowed)).last;
+    if (first == last) first = ends_of(possible(allowed)).first;
   }
   [[nodiscard]] bool are_two() const { return first && first != last; }
+
+ private:
+  struct Ends {
+    std::optional<int> first, last;
+  };
+  static Ends ends_of(const cpu_set_t& set) {
+    Ends ends;
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (!CPU_ISSET(cpu, &set)) continue;
+      if (!ends.first) ends.first = cpu;
+      ends.last = cpu;
+    }
+    return ends;
+  }
+  /// What the system's set of this process holds.
+  static cpu_set_t possible(const cpu_set_t& allowed) {
+    cpu_set_t set;
+    std::memset(&set, 0xFF, sizeof set);
+    cpu_set_t granted = allowed;
+    if (sched_setaffinity(0, sizeof set, &set) == 0) sched_getaffinity(0, sizeof granted, &granted);
+    sched_setaffinity(0, sizeof allowed, &allowed);
+    return granted;
+  }
 };
 
 /// A word of each cache line.
@@ -176,7 +198,7 @@ CopyKind CopyTimes::fastest() const {
 CopyTimes calibrate_copy(std::size_t bytes, Time limit) {
   const Time end = now() + limit;
   CopyTimes times;
-  const SharedPages pages(std::max(bytes / kRow, kPlaces) * kRow);
+  const SharedPages pages(round_up(bytes, kPlaces * kRow));
   if (!pages.exist()) return times;
   const std::vector<std::byte> source(pages.bytes().size() / kPlaces, std::byte{1});
   const TwoCpus cpus;

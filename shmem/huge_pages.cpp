@@ -42,7 +42,10 @@ void HugePages::back(Offset from, Bytes size) {
   const std::uint64_t first = round_up(from.value(), kPageGranule) / kPageGranule;
   const std::uint64_t last = (from.value() + size.value()) / kPageGranule;
   if (first >= last || reinterpret_cast<std::uintptr_t>(base_) % kPageGranule != 0) return;
-  if (!has_room(fd_, size.value())) return;
+  if (!has_room(fd_, size.value())) {
+    refusal_ = "/dev/shm has no room for them";
+    return;
+  }
   if (tried_.size() < last) tried_.resize(last);
   // One call for each run of areas: the kernel first empties the queues of all CPUs, which takes longer than a page.
   for (std::uint64_t area = first; area < last;) {
@@ -56,7 +59,10 @@ void HugePages::back(Offset from, Bytes size) {
 void HugePages::collapse(std::uint64_t first, std::uint64_t last) {
   // An area without any page is none to the kernel.
   for (std::uint64_t area = first; area < last; ++area) {
-    if (fallocate(fd_, 0, static_cast<off_t>(area * kPageGranule), kSmallPage) != 0) return;
+    if (fallocate(fd_, 0, static_cast<off_t>(area * kPageGranule), kSmallPage) != 0) {
+      refusal_ = reason(errno);
+      return;
+    }
   }
   if (!collapse_pages({base_ + first * kPageGranule, (last - first) * kPageGranule})) refusal_ = reason(errno);
 }

@@ -55,7 +55,8 @@ class Segment {
   [[nodiscard]] std::byte* data() const;
   [[nodiscard]] Bytes size() const;
 
-  /// Backs [from, from + size) with pages, huge ones where they fit and can be had, so that touching them cannot fault for lack of space.
+  /// Backs [from, from + size) with pages, huge ones where they fit and can be had, so that touching them cannot fault
+  /// for lack of space.
   /// Errors:  outside the object: broken contract; out_of_memory with what was asked for, what is free, and what to do;
   ///          system.
   Result<void> commit(Offset from, Bytes size);

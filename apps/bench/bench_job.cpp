@@ -11,12 +11,26 @@
 namespace shmoe::apps {
 namespace {
 
-/// What runs the same again.
+/// "SHMOE_COPY=movsb ": what the environment says.
+std::string settings_in_force() {
+  std::string words;
+  const auto environment = bootstrap::process_environment();
+  for (const runtime::Setting& setting : runtime::settings()) {
+    const auto value = environment(setting.variable);
+    if (value && setting.variable != std::string_view{"SHMOE_SECRET"}) {
+      words += fmt::format("{}={} ", setting.variable, *value);
+    }
+  }
+  return words;
+}
+
+/// What runs the same again; how ranks are bound is the launcher's own.
 std::string command_of(const BenchJob& job, const bootstrap::Launch& launch) {
   const std::string words = fmt::format("{} {}", job.name, job.options);
-  if (launch.launcher == "none") return words;
-  if (launch.launcher == "shmoe") return fmt::format("shmoe run -n {} -- {}", launch.size, words);
-  return fmt::format("mpirun -np {} {}", launch.size, words);
+  const std::string settings = settings_in_force();
+  if (launch.launcher == "none") return settings + words;
+  if (launch.launcher == "shmoe") return fmt::format("{}shmoe run -n {} -- {}", settings, launch.size, words);
+  return fmt::format("{}mpirun -np {} {}", settings, launch.size, words);
 }
 
 Result<std::string> heading_of(runtime::World& world, const bootstrap::Launch& launch) {

@@ -2,7 +2,7 @@
 // Measures contenders and limits by turns, block after block, in one job.
 //
 //   block    for each contender, in an order that moves on by one with every block:
-//              spoil its results; warm: do it once (cold: sweep the caches)
+//              spoil its results; warm: do it once and mark every row (cold: sweep the caches)
 //              barrier; dispatch; read what was received           --> compare with the reference
 //              warm or cold; barrier; combine                      --> compare with the reference
 //            and the limits likewise
@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "apps/bench/cache_sweep.hpp"
@@ -84,8 +85,10 @@ class EpBlocks {
   Result<void> measure_combine(Contender& contender, Measured& measured);
   Result<void> measure_limits(BlockRecord& record);
   Result<void> measure_copies(BlockRecord& record);
-  /// Warm: once through the call itself; cold: through other memory. Then all ranks together.
-  Result<void> get_ready(const std::function<Result<void>()>& call);
+  /// Warm: once through the call itself, and its results marked as none; cold: through other memory. Then all ranks
+  /// together.
+  Result<void> get_ready(const std::function<Result<void>()>& call, std::span<std::byte> results = {},
+                         std::size_t row_bytes = 1);
 
   runtime::Communicator* comm_;
   EpPlan plan_;

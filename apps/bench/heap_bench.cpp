@@ -1,5 +1,6 @@
 #include "apps/bench/heap_bench.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,17 @@ using shmem::Heap;
 using shmem::Mobility;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+/// Whether blocks lie apart, within the first `end` bytes.
+bool are_apart(const Heap& heap, std::vector<Offset> blocks, std::uint64_t end) {
+  std::ranges::sort(blocks);
+  Offset free_from{0};
+  for (const Offset block : blocks) {
+    if (block < free_from) return false;
+    free_from = block + heap.size_of(block);
+  }
+  return free_from.value() <= end;
+}
 
 Offset placed(Heap& heap, std::uint64_t size) {
   const Result<Offset> at = heap.allocate(Bytes{size}, Heap::kGranule, Mobility::movable);
@@ -56,6 +68,8 @@ class Churn {
     return {.alloc_us = us_a_call(end - between), .free_us = us_a_call(between - start)};
   }
 
+  [[nodiscard]] bool is_sound() const { return are_apart(heap_, live_, kBytes); }
+
  private:
   using Clock = std::chrono::steady_clock;
 
@@ -65,7 +79,9 @@ class Churn {
   std::uint64_t next() { return random_at({1, ++drawn_}); }
   std::uint64_t size() { return 1 + next() % kMiB; }
 
-  Heap heap_{Offset{0}, Bytes{kMiB * kMiB}};
+  static constexpr std::uint64_t kBytes = kMiB * kMiB;
+
+  Heap heap_{Offset{0}, Bytes{kBytes}};
   std::vector<Offset> live_;
   std::uint64_t drawn_ = 0;
   std::size_t freed_ = 0;
@@ -133,7 +149,8 @@ HeapFigures measure_heap() {
   return {.alloc_us = median(std::move(alloc)),
           .free_us = median(std::move(free)),
           .utilisation_mixed = utilisation.mixed,
-          .utilisation_after = utilisation.after};
+          .utilisation_after = utilisation.after,
+          .sound = churn.is_sound()};
 }
 
 }  // namespace shmoe::apps

@@ -8,6 +8,7 @@ struct HeapFigures {
   double free_us;
   double utilisation_mixed;
   double utilisation_after;
+  bool sound;  // no two blocks overlap
 };
 
 /// Times: medians over many short series of calls, at 10 000 live blocks of 1 byte to 1 MiB, long after the start.

@@ -40,7 +40,7 @@ Result<std::string> pinning_of(runtime::Communicator& comm) {
   const auto sets = gather(comm, *place, mine);
   if (!sets) return sets.error();
   const auto alike = [&](const CpuSet& set) { return CPU_EQUAL(&set.cpus, &sets->front().cpus) != 0; };
-  if (std::ranges::all_of(*sets, alike)) return fmt::format("pinning: none; every rank on {}", text_of(sets->front()));
+  if (std::ranges::all_of(*sets, alike)) return fmt::format("pinning: every rank on {}", text_of(sets->front()));
   if (sets->size() > kMostRanks) return fmt::format("pinning: {} ranks on different CPUs", sets->size());
   std::vector<std::string> texts;
   for (std::size_t rank = 0; rank < sets->size(); ++rank) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "ops/ep/place.hpp"
 #include "ops/handshake.hpp"
 
 namespace shmoe::ops {
@@ -14,7 +15,17 @@ namespace {
 
 using Counts = std::span<std::int32_t>;
 
-std::optional<Error> shape_fault(const LayoutArgs& args, Rank rank, std::int32_t ranks) {
+std::optional<Error> counts_fault(const LayoutArgs& args, const shmem::BlockMap& map, Rank rank) {
+  const RowBuffer counts{.name = "layout: num_tokens_per_expert",
+                         .at = args.num_tokens_per_expert,
+                         .rows = args.experts.experts(),
+                         .row_bytes = sizeof(std::int32_t)};
+  if (counts.at.value() % counts.row_bytes == 0) return place_fault(counts, map, rank);
+  return fault_of(rank, Errc::invalid_argument,
+                  fmt::format("{} at offset {} is no multiple of {}", counts.name, counts.at, counts.row_bytes));
+}
+
+std::optional<Error> shape_fault(const LayoutArgs& args, const shmem::BlockMap& map, Rank rank, std::int32_t ranks) {
   const Routing& routing = args.routing;
   const std::size_t pairs = routing.topk_idx().size();
   if (routing.topk() < 1) {
@@ -37,7 +48,7 @@ std::optional<Error> shape_fault(const LayoutArgs& args, Rank rank, std::int32_t
         rank, Errc::invalid_argument,
         fmt::format("layout: the expert map is for {} ranks, the communicator has {}", args.experts.ranks(), ranks));
   }
-  return std::nullopt;
+  return counts_fault(args, map, rank);
 }
 
 Counts row_of(std::vector<std::int32_t>& table, std::int64_t row, std::int32_t columns) {
@@ -142,7 +153,7 @@ void prepare_layout(const LayoutArgs& args, const runtime::Communicator& comm, L
   tables.topk = args.routing.topk();
   tables.experts = args.experts.experts();
   tables.num_tokens_per_expert = args.num_tokens_per_expert;
-  tables.fault = shape_fault(args, comm.rank(), comm.ranks());
+  tables.fault = shape_fault(args, comm.map(), comm.rank(), comm.ranks());
   if (tables.fault) return;
 
   const auto columns = static_cast<std::size_t>(comm.ranks());

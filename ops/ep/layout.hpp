@@ -46,7 +46,8 @@ struct LayoutTables {
 /// Shapes:  topk_idx [T, K] i64, ids in [-1, E); any T >= 0, 1 <= K <= E, R >= 1, C >= 1; one expert may occur several
 ///          times in a token, each time with a row of its own
 /// Order:   SyncAll only; the counts are readable by peers after their next barrier with this rank
-/// Errors:  bad ids and shapes in tables.fault (invalid_argument naming rank, token, k and value); notify raises it
+/// Errors:  bad ids, shapes and places in tables.fault (invalid_argument naming rank, token, k and value); notify raises
+///          it
 /// Source:  dispatch layout of the published operators; sums are per-core rows added in core order instead of atomic
 ///          adds, so nothing needs to be zero before
 Result<void> layout(runtime::Communicator& comm, const LayoutArgs& args, LayoutTables& tables);

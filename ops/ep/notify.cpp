@@ -180,6 +180,7 @@ void notify_kernel(runtime::CoreContext& context, const NotifyArgs& args, const 
                    NotifyTables& tables) {
   runtime::ZeroBufferSync sync(context);
   const shmem::Witness counted = sync.enter(handshake.card, handshake.fault);
+  if (context.core() == Core{0}) tables.round = sync.round().value();
   collect_counts(context, args, counted, tables);
   context.sync_all();
   derive_tables(context, args, tables);

@@ -41,6 +41,7 @@ struct NotifyTables {
   std::vector<std::int32_t> recv_data;   // [R, E]: pairs of rank s for expert e
   std::vector<std::int64_t> put_offset;  // [E, R]: first row, on the owner of e, of the rows that rank s sends to e
   std::uint64_t owner_map = 0;           // ExpertMap::hash of the map these tables follow; 0: notify has failed
+  std::uint64_t round = 0;               // of the communicator: which call of notify this was
   std::int64_t total_recv_tokens = 0;    // padded_rows of the rank that has most: the capacity that every rank needs
   std::int64_t max_bs = 0;               // most tokens on any rank, as floor(pairs / K)
   std::vector<std::int64_t>

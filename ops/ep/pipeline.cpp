@@ -6,6 +6,10 @@ namespace shmoe::ops {
 
 Result<EpBuffers> EpBuffers::allocate(runtime::Communicator& comm, std::int32_t experts, DType dtype,
                                       std::int64_t hidden, Quant quant) {
+  if (experts < 1 || hidden < 1) {
+    return fault_of(comm.rank(), Errc::invalid_argument,
+                    fmt::format("buffers for {} experts and rows of {} elements", experts, hidden));
+  }
   EpBuffers buffers(comm, dtype, hidden, quant);
   for (Offset& counts : buffers.counts_) {
     Result<Offset> at = comm.allocate(shmem::bytes_of<std::int32_t>(static_cast<std::size_t>(experts)));

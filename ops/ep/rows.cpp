@@ -64,19 +64,6 @@ std::optional<Error> RowMap::fault() const {
                               pair % topk, topk_idx_[pair]));
 }
 
-std::optional<Error> place_fault(const RowBuffer& buffer, const shmem::BlockMap& map, Rank rank) {
-  const auto lies_in = [&](const shmem::Region& region) {
-    if (buffer.at < region.at || buffer.at > region.end()) return false;
-    return static_cast<std::uint64_t>(buffer.rows) <= (region.end() - buffer.at).value() / buffer.row_bytes;
-  };
-  if (buffer.rows == 0 || lies_in(map.heap) || lies_in(map.user_data)) return std::nullopt;
-  return fault_of(rank, Errc::invalid_argument,
-                  fmt::format("{}: {} rows of {} bytes at offset {} lie neither in the heap ([{}, {})) nor in the user "
-                              "data (up to {})",
-                              buffer.name, buffer.rows, buffer.row_bytes, buffer.at, map.heap.at, map.heap.end(),
-                              map.user_data.end()));
-}
-
 std::optional<Error> cost_fault(std::span<const std::int64_t> wait_cost, std::int32_t ranks, Rank rank) {
   if (wait_cost.empty() || std::cmp_equal(wait_cost.size(), ranks)) return std::nullopt;
   return fault_of(rank, Errc::invalid_argument,
@@ -105,6 +92,11 @@ std::optional<Error> buffer_fault(const RowCall& call, const RowMap& rows, const
 
 std::optional<Error> call_fault(const RowCall& call, const RowMap& rows, const shmem::BlockMap& map) {
   if (std::optional<Error> fault = buffer_fault(call, rows, map)) return fault;
+  if (rows.experts().ranks() != map.shape.ranks) {
+    return fault_of(rows.me(), Errc::invalid_argument,
+                    fmt::format("the expert map is for {} ranks, the communicator has {}", rows.experts().ranks(),
+                                map.shape.ranks));
+  }
   const std::int64_t tokens = rows.layout().tokens;
   const std::uint64_t bytes = static_cast<std::uint64_t>(tokens) * row_bytes(call.dtype, call.hidden);
   if (call.token_bytes != bytes) {
@@ -127,7 +119,7 @@ Handshake row_handshake(const RowCall& call, const RowMap& rows, const shmem::Bl
       .with("dtype", static_cast<std::int64_t>(call.dtype))
       .with("capacity", call.capacity)
       .with("rows offset", static_cast<std::int64_t>(call.at.value()))
-      .with("notify total", rows.notify().total_recv_tokens)
+      .with("notify round", static_cast<std::int64_t>(rows.notify().round))
       .with("heap history", static_cast<std::int64_t>(heap_history));
   return {card, call_fault(call, rows, map)};
 }

@@ -12,6 +12,7 @@
 #include "ops/ep/expert_map.hpp"
 #include "ops/ep/layout.hpp"
 #include "ops/ep/notify.hpp"
+#include "ops/ep/place.hpp"
 #include "ops/ep/quant.hpp"
 #include "ops/handshake.hpp"
 #include "shmem/layout.hpp"
@@ -62,17 +63,6 @@ class RowMap {
   const LayoutTables* layout_;
   const NotifyTables* notify_;
 };
-
-/// A symmetric buffer of an operator, with a row, a scale or a gradient in each place.
-struct RowBuffer {
-  const char* name;  // in messages
-  Offset at;
-  std::int64_t rows = 0;
-  std::uint64_t row_bytes = 0;
-};
-
-/// Errors:  invalid_argument where it lies neither in the heap nor in the user data: it would cover flags
-std::optional<Error> place_fault(const RowBuffer& buffer, const shmem::BlockMap& map, Rank rank);
 
 /// Nothing where a list of the costs of waiting is absent or has an entry for each rank.
 std::optional<Error> cost_fault(std::span<const std::int64_t> wait_cost, std::int32_t ranks, Rank rank);

@@ -308,6 +308,40 @@ TEST_CASE("arguments of combine that do not fit each other") {
                 "rank 0: wait_cost has 5 entries, one for each of 4 ranks");
 }
 
+TEST_CASE("T43: counts that would cover flags, or lie across two numbers, are refused everywhere") {
+  const EpCase good = make_case(5, {});
+  const auto counted_at = [&good](const std::function<Offset(runtime::Communicator&, const Room&)>& place) -> Call {
+    return [&good, place](runtime::Communicator& comm, const Room& room) -> Result<void> {
+      const Offset at = comm.rank() == Rank{1} ? place(comm, room) : room.counts[0];
+      const Result<Tables> tables = run_tables(comm, good, at);
+      return tables ? Result<void>{} : tables.error();
+    };
+  };
+  const auto flags = [](runtime::Communicator& comm, const Room&) { return comm.map().barrier.at; };
+  const auto beyond = [](runtime::Communicator& comm, const Room&) { return Offset{0} + comm.map().size; };
+  const auto across = [](runtime::Communicator&, const Room& room) { return room.counts[0] + Bytes{2}; };
+  const std::string text = "rank 1: layout: num_tokens_per_expert";
+  check_refused(refusal_of(good, counted_at(flags)), Errc::invalid_argument, text + ": 16 rows of 4 bytes at offset");
+  check_refused(refusal_of(good, counted_at(beyond)), Errc::invalid_argument, text + ": 16 rows of 4 bytes at offset");
+  check_refused(refusal_of(good, counted_at(across)), Errc::invalid_argument, text + " at offset");
+}
+
+TEST_CASE("tables of different calls of notify are refused") {
+  const EpCase good = make_case(6, {});
+  check_refused(refusal_of(good,
+                           [&good](runtime::Communicator& comm, const Room& room) -> Result<void> {
+                             const Result<Tables> first = run_tables(comm, good, room.counts[0]);
+                             if (!first) return first.error();
+                             if (Result<void> read = comm.barrier(); !read) return read;
+                             const Result<Tables> second = run_tables(comm, good, room.counts[0]);
+                             if (!second) return second.error();
+                             const std::vector<std::byte> x = good.tokens_of(comm.rank().value());
+                             const Tables& tables = comm.rank() == Rank{1} ? *first : *second;
+                             return ops::dispatch_normal(comm, dispatch_args(good, room, tables, x));
+                           }),
+                Errc::mismatch, "notify round");
+}
+
 TEST_CASE("ids that are no whole number of tokens, and a map for another number of ranks, are raised by notify") {
   const EpCase good = make_case(5, {});
   EpCase ragged = good;
@@ -347,6 +381,31 @@ TEST_CASE("ranks whose heaps differ hear of it in the next handshake") {
       runtime::World::run_as_threads(4, test::config_for({}, Bytes{test::heap_for({&good, 1}).value() + 4096}), body);
   REQUIRE_MESSAGE(done, to_string(done.error()));
   for (const Errc code : codes) CHECK(code == Errc::mismatch);
+}
+
+TEST_CASE("an owner map of another communicator is refused before a row is sent") {
+  const EpCase good = make_case(7, {});
+  const ops::ExpertMap wide = ops::ExpertMap::even(good.problem.experts, 5);
+  check_refused(refusal_of(good,
+                           [&](runtime::Communicator& comm, const Room& room) -> Result<void> {
+                             Result<Tables> tables = run_tables(comm, good, room.counts[0]);
+                             if (!tables) return tables.error();
+                             tables->notify.put_offset.resize(wide.experts() * std::size_t{5});
+                             tables->notify.recv_data.resize(wide.experts() * std::size_t{5});
+                             tables->notify.owner_map = wide.hash();
+                             const std::vector<std::byte> x = good.tokens_of(comm.rank().value());
+                             ops::DispatchArgs args = dispatch_args(good, room, *tables, x);
+                             return ops::dispatch_normal(comm, {.x = args.x,
+                                                                .dtype = args.dtype,
+                                                                .hidden = args.hidden,
+                                                                .topk_idx = args.topk_idx,
+                                                                .experts = wide,
+                                                                .layout = args.layout,
+                                                                .notify = args.notify,
+                                                                .recv_x = args.recv_x,
+                                                                .capacity = args.capacity});
+                           }),
+                Errc::invalid_argument, "the expert map is for 5 ranks, the communicator has 4");
 }
 
 TEST_CASE("buffers grow with the steps and give everything back") {

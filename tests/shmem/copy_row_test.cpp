@@ -70,6 +70,12 @@ TEST_CASE("a calibration measures every kind, and prefers the cache to what is h
   CHECK(CopyTimes{{Time{100}, Time{80}, Time{60}}}.fastest() == CopyKind::movsb);
 }
 
+TEST_CASE("a calibration copies whole rounds of its source, whatever it is asked for") {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{9} * 16384, std::size_t{572} * 16384}) {
+    CHECK(calibrate_copy(bytes, Time{0}).of(CopyKind::streaming) > Time{0});
+  }
+}
+
 TEST_CASE("a calibration leaves the thread on the CPUs it had") {
   cpu_set_t before;
   cpu_set_t after;

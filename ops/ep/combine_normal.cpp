@@ -107,13 +107,13 @@ std::optional<Error> gradient_fault(const CombineArgs& args, const shmem::BlockM
 
 }  // namespace
 
-Handshake combine_handshake(const CombineArgs& args, const shmem::BlockMap& map, Rank rank,
-                            std::uint64_t heap_history) {
-  Handshake handshake = row_handshake(row_call("combine_normal", "expert_out", args.expert_out, args),
-                                      rows_of(args, rank), map, heap_history);
+Handshake combine_handshake(const CombineArgs& args, const runtime::Communicator& comm) {
+  const Rank rank = comm.rank();
+  Handshake handshake =
+      row_handshake(row_call("combine_normal", "expert_out", args.expert_out, args), rows_of(args, rank), comm);
   handshake.card.with("prob_grad", args.prob_grad ? static_cast<std::int64_t>(args.prob_grad->value()) : -1);
   if (!handshake.fault) handshake.fault = weights_fault(args, rank);
-  if (!handshake.fault) handshake.fault = gradient_fault(args, map, rank);
+  if (!handshake.fault) handshake.fault = gradient_fault(args, comm.map(), rank);
   if (!handshake.fault) handshake.fault = cost_fault(args.wait_cost, args.experts.ranks(), rank);
   return handshake;
 }
@@ -128,7 +128,7 @@ void combine_normal_kernel(runtime::CoreContext& context, const CombineArgs& arg
 }
 
 Result<void> combine_normal(runtime::Communicator& comm, const CombineArgs& args) {
-  const Handshake handshake = combine_handshake(args, comm.map(), comm.rank(), comm.heap_history());
+  const Handshake handshake = combine_handshake(args, comm);
   return launch_collective(comm, "combine_normal", handshake,
                            [&](runtime::CoreContext& context) { combine_normal_kernel(context, args, handshake); });
 }

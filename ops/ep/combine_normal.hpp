@@ -56,7 +56,7 @@ Result<void> combine_normal(runtime::Communicator& comm, const CombineArgs& args
 
 /// What this rank brings into the entry barrier.
 /// Order:   sends nothing
-Handshake combine_handshake(const CombineArgs& args, const shmem::BlockMap& map, Rank rank, std::uint64_t heap_history);
+Handshake combine_handshake(const CombineArgs& args, const runtime::Communicator& comm);
 
 /// Order:   as combine_normal.
 void combine_normal_kernel(runtime::CoreContext& context, const CombineArgs& args, const Handshake& handshake);

@@ -64,15 +64,14 @@ std::optional<Error> scales_fault(const DispatchArgs& args, const shmem::BlockMa
 
 }  // namespace
 
-Handshake dispatch_handshake(const DispatchArgs& args, const shmem::BlockMap& map, Rank rank,
-                             std::uint64_t heap_history) {
+Handshake dispatch_handshake(const DispatchArgs& args, const runtime::Communicator& comm) {
+  const Rank rank = comm.rank();
   const RowMap rows = rows_of(args, rank);
-  Handshake handshake =
-      row_handshake(row_call("dispatch_normal", "recv_x", args.recv_x, args, args.quant), rows, map, heap_history);
+  Handshake handshake = row_handshake(row_call("dispatch_normal", "recv_x", args.recv_x, args, args.quant), rows, comm);
   const Offset scales = args.quant == Quant::int8 ? args.recv_scales : Offset{0};
   handshake.card.with("quantisation", static_cast<std::int64_t>(args.quant))
       .with("scales offset", static_cast<std::int64_t>(scales.value()));
-  if (!handshake.fault) handshake.fault = scales_fault(args, map, rank);
+  if (!handshake.fault) handshake.fault = scales_fault(args, comm.map(), rank);
   if (!handshake.fault) handshake.fault = cost_fault(args.wait_cost, args.experts.ranks(), rank);
   return handshake;
 }
@@ -85,7 +84,7 @@ void dispatch_normal_kernel(runtime::CoreContext& context, const DispatchArgs& a
 }
 
 Result<void> dispatch_normal(runtime::Communicator& comm, const DispatchArgs& args) {
-  const Handshake handshake = dispatch_handshake(args, comm.map(), comm.rank(), comm.heap_history());
+  const Handshake handshake = dispatch_handshake(args, comm);
   return launch_collective(comm, "dispatch_normal", handshake,
                            [&](runtime::CoreContext& context) { dispatch_normal_kernel(context, args, handshake); });
 }

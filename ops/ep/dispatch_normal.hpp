@@ -53,8 +53,7 @@ Result<void> dispatch_normal(runtime::Communicator& comm, const DispatchArgs& ar
 
 /// What this rank brings into the entry barrier.
 /// Order:   sends nothing
-Handshake dispatch_handshake(const DispatchArgs& args, const shmem::BlockMap& map, Rank rank,
-                             std::uint64_t heap_history);
+Handshake dispatch_handshake(const DispatchArgs& args, const runtime::Communicator& comm);
 
 /// Order:   as dispatch_normal.
 void dispatch_normal_kernel(runtime::CoreContext& context, const DispatchArgs& args, const Handshake& handshake);

@@ -90,12 +90,12 @@ std::optional<Error> buffer_fault(const RowCall& call, const RowMap& rows, const
                      map, rows.me());
 }
 
-std::optional<Error> call_fault(const RowCall& call, const RowMap& rows, const shmem::BlockMap& map) {
-  if (std::optional<Error> fault = buffer_fault(call, rows, map)) return fault;
-  if (rows.experts().ranks() != map.shape.ranks) {
-    return fault_of(rows.me(), Errc::invalid_argument,
-                    fmt::format("the expert map is for {} ranks, the communicator has {}", rows.experts().ranks(),
-                                map.shape.ranks));
+std::optional<Error> call_fault(const RowCall& call, const RowMap& rows, const runtime::Communicator& comm) {
+  if (std::optional<Error> fault = buffer_fault(call, rows, comm.map())) return fault;
+  if (rows.experts().ranks() != comm.ranks()) {
+    return fault_of(
+        rows.me(), Errc::invalid_argument,
+        fmt::format("the expert map is for {} ranks, the communicator has {}", rows.experts().ranks(), comm.ranks()));
   }
   const std::int64_t tokens = rows.layout().tokens;
   const std::uint64_t bytes = static_cast<std::uint64_t>(tokens) * row_bytes(call.dtype, call.hidden);
@@ -109,8 +109,7 @@ std::optional<Error> call_fault(const RowCall& call, const RowMap& rows, const s
 
 }  // namespace
 
-Handshake row_handshake(const RowCall& call, const RowMap& rows, const shmem::BlockMap& map,
-                        std::uint64_t heap_history) {
+Handshake row_handshake(const RowCall& call, const RowMap& rows, const runtime::Communicator& comm) {
   runtime::CallCard card(call.op);
   card.with("experts", rows.experts().experts())
       .with("owner map", static_cast<std::int64_t>(rows.experts().hash()))
@@ -120,8 +119,8 @@ Handshake row_handshake(const RowCall& call, const RowMap& rows, const shmem::Bl
       .with("capacity", call.capacity)
       .with("rows offset", static_cast<std::int64_t>(call.at.value()))
       .with("notify round", static_cast<std::int64_t>(rows.notify().round))
-      .with("heap history", static_cast<std::int64_t>(heap_history));
-  return {card, call_fault(call, rows, map)};
+      .with("heap history", static_cast<std::int64_t>(comm.heap_history()));
+  return {card, call_fault(call, rows, comm)};
 }
 
 }  // namespace shmoe::ops

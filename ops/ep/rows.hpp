@@ -101,7 +101,6 @@ RowCall row_call(const char* op, const char* buffer, Offset at, const Args& args
 ///
 /// Errors:  capacity_exceeded with the rows needed and available, the same on all ranks; invalid_argument for shapes,
 ///          ids, or the place of a buffer
-Handshake row_handshake(const RowCall& call, const RowMap& rows, const shmem::BlockMap& map,
-                        std::uint64_t heap_history);
+Handshake row_handshake(const RowCall& call, const RowMap& rows, const runtime::Communicator& comm);
 
 }  // namespace shmoe::ops

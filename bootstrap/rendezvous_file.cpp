@@ -47,7 +47,8 @@ Error failed(const fs::path& path, std::string_view what, int sys) {
 
 Result<std::uint64_t> start_time_of(std::int64_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string text;
+  std::getline(file, text, '\0');  // does not throw where the process ends meanwhile
   // The name of the program stands in parentheses and may hold anything; fields are counted after its end.
   const auto end_of_name = text.rfind(')');
   if (end_of_name == std::string::npos)

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -48,6 +49,17 @@ Error from_errno(const std::string& what) {
 }
 
 double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
+
+/// The kernel would kill whoever passes the limit.
+Result<void> allow_file_size(Bytes size) {
+  rlimit limit{};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  if (limit.rlim_cur == RLIM_INFINITY || size.value() <= limit.rlim_cur) return {};
+  return Error{.code = Errc::system,
+               .context = fmt::format("a segment of {:.0f} MiB is larger than a file may be ({:.1f} MiB): raise "
+                                      "`ulimit -f`, or lower SHMOE_HEAP or SHMOE_COMMUNICATORS",
+                                      mib(size.value()), mib(limit.rlim_cur))};
+}
 
 /// The lock says "the owner lives"; the kernel drops it with the process, however that ends.
 bool lock_as_owner(const ipc::shared_memory_object& object) {
@@ -179,6 +191,7 @@ Result<Segment> Segment::create(const std::string& name, Bytes size, std::byte* 
       if (!lock_as_owner(state.object)) return from_errno(fmt::format("locking segment {}", name));
     } while (was_removed(state.object));
     const int fd = state.object.get_mapping_handle().handle;
+    if (Result<void> allowed = allow_file_size(size); !allowed) return std::move(allowed).error();
     // Not object.truncate(): that may commit every page.
     if (ftruncate(fd, static_cast<off_t>(size.value())) != 0) {
       return from_errno(fmt::format("sizing segment {} to {:.0f} MiB", name, mib(size.value())));

@@ -1,6 +1,9 @@
 #include "apps/bench/bench_job.hpp"
 
+#include <algorithm>
+#include <array>
 #include <new>
+#include <string_view>
 
 #include "apps/bench/mpi_session.hpp"
 #include "apps/bench/pinning.hpp"
@@ -11,13 +14,14 @@
 namespace shmoe::apps {
 namespace {
 
-/// "SHMOE_COPY=movsb ": what the environment says.
+/// "SHMOE_COPY=movsb ": what the environment says, but for what a launcher says there.
 std::string settings_in_force() {
   std::string words;
   const auto environment = bootstrap::process_environment();
   for (const runtime::Setting& setting : runtime::settings()) {
     const auto value = environment(setting.variable);
-    if (value && setting.variable != std::string_view{"SHMOE_SECRET"}) {
+    constexpr std::array kNotOurs{"SHMOE_SECRET", "SHMOE_LAUNCHER", "SHMOE_JOB", "SHMOE_RANK", "SHMOE_SIZE"};
+    if (value && std::ranges::find(kNotOurs, std::string_view{setting.variable}) == kNotOurs.end()) {
       words += fmt::format("{}={} ", setting.variable, *value);
     }
   }
@@ -43,7 +47,9 @@ Result<std::string> heading_of(runtime::World& world, const bootstrap::Launch& l
 
 std::string why_alone(const bootstrap::Launch& launch) {
   if (starts_mpi(launch.launcher)) return {};
-  return fmt::format("no MPI beside it: the ranks were started by {}; with mpirun -np R there is", launch.launcher);
+  return fmt::format("no MPI beside it: {}; with mpirun -np R there is",
+                     launch.launcher == "none" ? "no launcher started it"
+                                               : fmt::format("the ranks were started by {}", launch.launcher));
 }
 
 int told(const BenchJob& job, const Error& error) { return bench_failed(job.name, error); }

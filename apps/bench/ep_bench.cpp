@@ -29,18 +29,19 @@ Result<std::vector<std::unique_ptr<Contender>>> peers_of(const BenchPlace& place
 
 /// Ours at one shape.
 struct ShapeRun {
+  std::string name;  // in the report
   std::unique_ptr<EpBlocks> bench;
   std::vector<Block> blocks;
 
   [[nodiscard]] Series time_of(EpPart part) const { return wall_us(blocks, 0, part); }
 };
 
-Result<ShapeRun> shape_run(BenchPlace& place, EpPlan plan, const EpShape& shape) {
+Result<ShapeRun> shape_run(BenchPlace& place, EpPlan plan, const EpShape& shape, std::string name) {
   plan.shape = shape;
   auto bench = EpBlocks::create(place.world.all(), plan, false);
   if (!bench) return std::move(bench).error();
   if (auto ready = (*bench)->prepare_contenders(); !ready) return std::move(ready).error();
-  return ShapeRun{*std::move(bench), {}};
+  return ShapeRun{std::move(name), *std::move(bench), {}};
 }
 
 Result<void> add_block(ShapeRun& run, std::int64_t number) {
@@ -53,10 +54,11 @@ Result<void> add_block(ShapeRun& run, std::int64_t number) {
 /// Ours at two shapes by turns, in one job.
 class TwoShapes {
  public:
-  static Result<TwoShapes> run(BenchPlace& place, const EpPlan& plan, const EpShape& other_shape) {
-    auto one = shape_run(place, plan, plan.shape);
+  static Result<TwoShapes> run(BenchPlace& place, const EpPlan& plan, std::string name, const EpShape& other_shape,
+                               std::string other_name) {
+    auto one = shape_run(place, plan, plan.shape, std::move(name));
     if (!one) return std::move(one).error();
-    auto other = shape_run(place, plan, other_shape);
+    auto other = shape_run(place, plan, other_shape, std::move(other_name));
     if (!other) return std::move(other).error();
     for (std::int64_t number = 0; number < plan.blocks; ++number) {
       ShapeRun& first = number % 2 == 0 ? *one : *other;
@@ -74,14 +76,18 @@ class TwoShapes {
     Series quotients = ratios(time, other_time);
     for (double& quotient : quotients) quotient *= rows_of(other_) / rows_of(one_);
     const Estimate quotient = estimate(std::move(quotients));
-    report.text +=
-        fmt::format("{:<24}{:>10.1f} us against {:.1f} us; a row: {:.3f} times ({:.3f} to {:.3f})\n", title,
-                    estimate(time).median, estimate(other_time).median, quotient.median, quotient.low, quotient.high);
+    report.text += fmt::format("{:<24}{} {:.1f} us, {} {:.1f} us; a row: {:.3f} times ({:.3f} to {:.3f})\n", title,
+                               one_.name, estimate(time).median, other_.name, estimate(other_time).median,
+                               quotient.median, quotient.low, quotient.high);
     report.rows.push_back({.name = std::move(row_name),
                            .ranks = one_.bench->workload().ranks(),
                            .ours_us = estimate(time).median,
                            .value = quotient.median,
                            .verified = is_verified(one_.blocks, 0) && is_verified(other_.blocks, 0)});
+  }
+  static void add_verdict(BenchReport& report) {
+    report.text += report.verified() ? "verified: bit-exact, every row and token\n"
+                                     : "NOT verified: a result differs from the reference\n";
   }
 
  private:
@@ -111,20 +117,22 @@ Result<BenchReport> bench_ep(BenchPlace& place, const EpPlan& plan) {
 Result<BenchReport> bench_topk(BenchPlace& place, const EpPlan& plan, std::int32_t against) {
   EpShape other = plan.shape;
   other.topk = against;
-  const auto shapes = TwoShapes::run(place, plan, other);
+  const auto shapes =
+      TwoShapes::run(place, plan, fmt::format("top {}", plan.shape.topk), other, fmt::format("top {}", against));
   if (!shapes) return shapes.error();
   BenchReport report{.rows = {},
                      .text = heading_of(place, plan, fmt::format("{} against {}", plan.shape.topk, against))};
   const std::string name = fmt::format("ep.k{}_over_k{}", plan.shape.topk, against);
   shapes->add(report, "dispatch", EpPart::dispatch, name);
   shapes->add(report, "combine", EpPart::combine, name + ".combine");
+  TwoShapes::add_verdict(report);
   return report;
 }
 
 Result<BenchReport> bench_int8(BenchPlace& place, EpPlan plan) {
   const EpShape other = plan.shape;
   plan.shape.quant = ops::Quant::int8;
-  const auto shapes = TwoShapes::run(place, plan, other);
+  const auto shapes = TwoShapes::run(place, plan, "int8", other, name_of(other.dtype));
   if (!shapes) return shapes.error();
   BenchReport report{.rows = {}, .text = heading_of(place, plan, fmt::to_string(other.topk))};
   const char* type = name_of(other.dtype);
@@ -134,6 +142,7 @@ Result<BenchReport> bench_int8(BenchPlace& place, EpPlan plan) {
   const std::string name = fmt::format("ep.int8_over_{}", type);
   shapes->add(report, "dispatch", EpPart::dispatch, name);
   shapes->add(report, "dispatch and first read", EpPart::dispatch_consume, name + ".consume");
+  TwoShapes::add_verdict(report);
   return report;
 }
 

@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kEpHelp =
     "How long dispatch and combine take, beside three ways that MPI has and beside what the machine can do at best.\n\n"
     "  mpirun -np 2 shmoe bench ep                       one rank a CPU; more ranks than CPUs need --oversubscribe\n"
-    "  mpirun -np 2 shmoe bench ep --json report.json    the rows of bench.schema.json as well\n"
+    "  mpirun -np 2 shmoe bench ep --json report.json    the rows as well, as apps/bench/bench.schema.json says\n"
     "  shmoe run -n 64 -- shmoe bench ep --tokens 8      without MPI: ours and its limits alone\n\n"
     "In one job, block after block and by turns:\n"
     "  ours           layout, notify, dispatch; combine\n"
@@ -194,8 +194,10 @@ int run_start(const BenchOptions& options) {
 
 void add_json(CLI::App& command, BenchOptions& options) {
   command
-      .add_option("--json", options.json,
-                  "the rows as JSON, to a file; without a file to standard output, instead of the table")
+      .add_option(
+          "--json", options.json,
+          "the rows as JSON, to a file; without a file to standard output, instead of the table; under shmoe run "
+          "with --no-prefix")
       ->expected(0, 1)
       ->default_str("-")
       ->type_name("[FILE]");
@@ -217,7 +219,7 @@ void add_shape(CLI::App& command, BenchOptions& options) {
   command.add_option("--hidden", shape.hidden, "columns of a row, default 7168")
       ->check(CLI::Range(1, 1 << 20).description(""))
       ->type_name("H");
-  command.add_option("--topk", shape.topk, "experts of a token")
+  command.add_option("--topk", shape.topk, "experts of a token, default 8; of topk 9")
       ->check(CLI::Range(1, 4096).description(""))
       ->type_name("K");
   command.add_option("--experts", shape.experts, "experts of all ranks, default 256")

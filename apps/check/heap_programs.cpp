@@ -43,6 +43,7 @@ Result<void> move_once(Communicator& comm, std::int32_t round) {
   if (!gap) return gap.error();
   const Result<Offset> block = comm.allocate(kBlock, shmem::Mobility::movable);
   if (!block) return block.error();
+  if (Result<void> all_have_it = comm.barrier(); !all_have_it) return all_have_it;
   if (Result<void> written = write_at_right(comm, *block, round); !written) return written;
   if (Result<void> freed = comm.free(*gap); !freed) return freed;
   const auto moves = comm.compact();

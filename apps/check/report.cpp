@@ -44,7 +44,7 @@ std::string result_of(const Row& row) {
 
 std::string meaning_of(std::span<const Row> rows) {
   const auto is_clean = [](const Row& row) { return row.verdict.clean() && is_good(row); };
-  if (std::ranges::none_of(rows, is_clean)) return "";
+  if (std::ranges::none_of(rows, is_clean) || !std::ranges::all_of(rows, is_good)) return "";
   const std::string bound = bound_of(rows.front().strategy);
   if (bound.empty()) {
     return "clean: none of these schedules failed in this world; others may. --strategy delay3 tries all of a kind\n";

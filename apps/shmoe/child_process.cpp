@@ -1,6 +1,7 @@
 #include "apps/shmoe/child_process.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 
 #include <fcntl.h>
@@ -48,6 +49,7 @@ Error cannot_fork(int reason) {
   std::vector<char*> arguments;
   for (const std::string& argument : plan.command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
+  ::signal(SIGINT, SIG_DFL);  // a shell ignores it for what it starts in the background, but the launcher passes it on
   ::sigprocmask(SIG_SETMASK, &plan.signal_mask, nullptr);
   ::execvp(arguments[0], arguments.data());
   report_and_exit(report, errno);

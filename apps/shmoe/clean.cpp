@@ -10,8 +10,10 @@ namespace shmoe::apps {
 namespace {
 
 constexpr const char* kDescription =
-    "Removes what dead jobs of this user have left: shared memory, and the files in the runtime folder through which\n"
-    "ranks meet. What a living job uses stays.\n\n"
+    "Removes what dead jobs of this user have left.\n\n"
+    "That is shared memory, and the files in the runtime folder through which ranks meet. What a living job uses "
+    "stays,\n"
+    "and for a minute what may just be being created.\n\n"
     "  shmoe clean --dry-run\n\n"
     "A job leaves something behind only if it is killed while its ranks are still finding each other.";
 

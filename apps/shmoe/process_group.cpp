@@ -152,6 +152,8 @@ int Group::run() {
   reap();
   while (alive() > 0) poll_once();
   ::kill(-guardian_.pid, SIGKILL);
+  std::error_code ignored;
+  std::filesystem::remove(meeting_, ignored);  // of a start that failed
   drain();
   if (!first_failure_.empty()) say("{}", first_failure_);
   if (const int reason = lost_output(); reason != 0) {
@@ -244,6 +246,7 @@ void Group::signal_all(int number) const {
 
 void Group::terminate(int number) {
   signal_all(number);
+  signal_all(SIGCONT);  // a stopped rank could not end
   set_stage(Stage::terminating, plan_.grace);
 }
 

@@ -19,7 +19,6 @@
 // Everything between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE is compiled once for each instruction set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "shmem/copy.cpp"  // NOLINT(bugprone-suspicious-include)
-#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -251,7 +250,7 @@ HWY_INLINE std::size_t sum_blocks(const RowSum& sum, std::size_t column) {
     for (std::size_t k = 0; k < sum.row_count; ++k) {
       const std::byte* row = sum.rows[k].data() + at;
       const FloatVec weight = hn::Set(floats, sum.weights[k]);
-      for (std::size_t line = 0; line < kPairs * stride; line += kCacheLine) hwy::Prefetch(row + ahead + line);
+      for (std::size_t line = 0; line < kPairs * stride; line += kCacheLine) __builtin_prefetch(row + ahead + line);
 #pragma GCC unroll 4
       for (std::size_t pair = 0; pair < kPairs; ++pair) step<Format>(totals[pair], row + pair * stride, weight);
     }

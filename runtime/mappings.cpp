@@ -80,8 +80,6 @@ void Mappings::unlink() {
 Result<void> Mappings::commit_block(std::uint64_t block) {
   const Offset memory = Offset{0} + shape_.map.size * block;
   const Bytes meta = shape_.map.error_text.end() - Offset{0};
-  // Every rank touches this of every other: with small pages their page tables would take as much, and a fault for each.
-  memory_.front().prefer_huge_pages(memory, Bytes{round_up(meta.value(), shmem::kPageGranule)});
   if (Result<void> pages = commit(memory, meta); !pages) return pages;
   const Offset control = Offset{shmem::kControlHeaderBytes} + shape_.control.size() * block;
   return control_.front().commit(control, shape_.control.size());

@@ -176,8 +176,6 @@ Bytes Segment::size() const { return Bytes{state_->region.size()}; }
 
 const std::optional<std::string>& Segment::no_huge_pages() const { return state_->huge.refusal(); }
 
-void Segment::prefer_huge_pages(Offset from, Bytes size) { state_->huge.back(from, size); }
-
 void Segment::unlink() { state_->unlink(); }
 
 Result<Segment> Segment::create(const std::string& name, Bytes size, std::byte* at) {

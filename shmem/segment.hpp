@@ -60,8 +60,6 @@ class Segment {
   /// Errors:  outside the object: broken contract; out_of_memory with what was asked for, what is free, and what to do;
   ///          system.
   Result<void> commit(Offset from, Bytes size);
-  /// Backs whole 2-MiB areas with huge pages where they can be had; otherwise they stay as they are.
-  void prefer_huge_pages(Offset from, Bytes size);
   /// Why what was committed has small pages where it could have huge ones; nothing where it has.
   [[nodiscard]] const std::optional<std::string>& no_huge_pages() const;
 

@@ -388,8 +388,8 @@ TEST_CASE("an owner map of another communicator is refused before a row is sent"
                            [&](runtime::Communicator& comm, const Room& room) -> Result<void> {
                              Result<Tables> tables = run_tables(comm, good, room.counts[0]);
                              if (!tables) return tables.error();
-                             tables->notify.put_offset.resize(wide.experts() * std::size_t{5});
-                             tables->notify.recv_data.resize(wide.experts() * std::size_t{5});
+                             tables->notify.put_offset.resize(static_cast<std::size_t>(wide.experts()) * 5);
+                             tables->notify.recv_data.resize(static_cast<std::size_t>(wide.experts()) * 5);
                              tables->notify.owner_map = wide.hash();
                              const std::vector<std::byte> x = good.tokens_of(comm.rank().value());
                              ops::DispatchArgs args = dispatch_args(good, room, *tables, x);

@@ -117,7 +117,8 @@ struct Plan {
     peers.control_map = control;
     peers.overseer = options.overseer;
     peers.wait_limit = options.wait_limit;
-    peers.crowd = {.cores_a_cpu = options.oversubscribed ? 2 : 1};
+    const bool crowded = options.ranks * options.cores > static_cast<int>(std::thread::hardware_concurrency());
+    peers.crowd = {.cores_a_cpu = crowded || options.oversubscribed ? 2 : 1};
     peers.strict = options.strict;
     peers.views = options.views;
     peers.copy = options.copy;

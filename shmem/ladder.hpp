@@ -16,7 +16,7 @@ struct Crowd {
   std::int32_t cores_a_cpu = 1;
 };
 
-/// Some ten microseconds: a yield is a system call, and on a machine that does other things too it may give the CPU away
+/// Some tens of microseconds: a yield is a system call, and on a machine that does other things too it may give the CPU away
 /// for longer than the peer needs.
 inline constexpr int kSpins = 1000;
 /// Not a setting: a futex wake across cores takes about as long to run, so yielding this long costs nothing and often

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "shmem/hash.hpp"
 #include "shmem/result.hpp"
 
 namespace shmoe::runtime {
@@ -14,13 +15,14 @@ void copy_name(char* to, std::size_t capacity, std::string_view name) {
 
 }  // namespace
 
-CallCard::CallCard(std::string_view op) { copy_name(op_, sizeof op_, op); }
+CallCard::CallCard(std::string_view op) : digest_(shmem::fnv1a(op)) { copy_name(op_, sizeof op_, op); }
 
 CallCard& CallCard::with(std::string_view name, std::int64_t value) {
   SHMOE_EXPECTS(count_ < kFields, "a call card holds {} fields; \"{}\" is one too many", kFields, name);
   Field& field = fields_[count_++];
   copy_name(field.name, sizeof field.name, name);
   field.value = value;
+  digest_ = shmem::scattered(digest_ ^ static_cast<std::uint64_t>(value));
   return *this;
 }
 

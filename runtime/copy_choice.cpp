@@ -53,10 +53,6 @@ shmem::CopyPlan copy_plan(const CopyMeasurement& measured, std::int32_t cores) {
   return {.kind = measured.own.fastest(), .near_bytes = stays ? share : std::min(share, measured.own_bytes.value())};
 }
 
-shmem::CopyPlan copy_plan(const Config& config, std::int32_t cores) {
-  return config.copy ? shmem::CopyPlan{.kind = *config.copy} : copy_plan(measure_copies(), cores);
-}
-
 std::string to_text(const shmem::CopyPlan& plan) {
   std::string text{shmem::name_of(plan.kind)};
   const bool ends = plan.near_bytes != shmem::CopyPlan{}.near_bytes && plan.kind != shmem::CopyKind::streaming;

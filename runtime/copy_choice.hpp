@@ -1,5 +1,5 @@
 #pragma once
-// How the puts of a job copy: what SHMOE_COPY says, or what one rank measures at the start and tells the others.
+// How the puts of a job copy where SHMOE_COPY leaves it open: as one rank measures at the start and tells the others.
 
 #include <string>
 
@@ -23,9 +23,6 @@ CopyMeasurement measure_copies();
 
 /// `cores`: of all ranks, which share the last cache.
 shmem::CopyPlan copy_plan(const CopyMeasurement& measured, std::int32_t cores);
-
-/// What the config says; measured where it leaves that open.
-shmem::CopyPlan copy_plan(const Config& config, std::int32_t cores);
 
 /// "cached, streaming after 4096 KiB", or "movsb".
 std::string to_text(const shmem::CopyPlan& plan);

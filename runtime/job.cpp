@@ -122,9 +122,9 @@ std::function<Result<void>(Offset, Bytes)> committer(const std::shared_ptr<Mappi
 
 /// Everybody's own parts, mapped here.
 Result<OwnParts> map_everything(bootstrap::SocketExchange& exchange, const Config& config, const JobShape& shape,
-                                const std::string& name, std::span<const bootstrap::IdCard> cards) {
+                                const std::string& name, std::span<const bootstrap::IdCard> cards, shmem::Crowd crowd) {
   const Rank rank = exchange.rank();
-  Result<OwnParts> own = set_up(config, shape, rank, name, crowd_of(config, cards));
+  Result<OwnParts> own = set_up(config, shape, rank, name, crowd);
   if (Result<void> all = agree(exchange, outcome_of(own), "setting up"); !all) return std::move(all).error();
   const Result<void> attached = attach_peers(*own->mappings, rank, cards);
   if (Result<void> all = agree(exchange, attached, "mapping its peers"); !all) return std::move(all).error();
@@ -206,8 +206,9 @@ Result<Job> join_processes(const Config& config) {
   for (const std::string& stranger : exchange->strangers()) log.warn("turned away a stranger: {}", stranger);
 
   // One rank measures, before the others go on: many at once would measure each other.
+  const bool measures = launch->rank == Rank{0} && !config.copy;
   const shmem::CopyPlan measured =
-      launch->rank == Rank{0} ? copy_plan(config, launch->size * config.cores) : shmem::CopyPlan{};
+      measures ? copy_plan(measure_copies(), launch->size * config.cores) : shmem::CopyPlan{};
   Result<bootstrap::IdCard> me = bootstrap::id_card_of_this_process();
   if (Result<void> all = agree(*exchange, outcome_of(me), "reading its id card"); !all) return std::move(all).error();
   const JobShape shape(config, launch->size);
@@ -224,7 +225,8 @@ Result<Job> join_processes(const Config& config) {
                                launch->size, nodes)};
   }
 
-  Result<OwnParts> own = map_everything(*exchange, config, shape, name, cards);
+  const shmem::Crowd crowd = crowd_of(config, cards);
+  Result<OwnParts> own = map_everything(*exchange, config, shape, name, cards, crowd);
   if (!own) return std::move(own).error();
   exchange->close();
 
@@ -241,13 +243,14 @@ Result<Job> join_processes(const Config& config) {
              .log = log,
              .memory = std::move(memory),
              .control = mappings->control(),
+             .shared = true,
              .commit = committer(mappings, log),
              .commit_block = [mappings](std::uint64_t block) { return mappings->commit_block(block); },
              .grid = std::move(own->grid),
              .gone = [watch = std::make_shared<ProcessWatch>(cards)](Rank rank) { return watch->gone(rank); },
              .make_fabric = fabric_maker(config, false),
              .copy = copy,
-             .crowd = crowd_of(config, cards),
+             .crowd = crowd,
              .backing = mappings};
 }
 

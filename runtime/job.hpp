@@ -39,6 +39,7 @@ struct Job {
   Log log;
   std::vector<std::byte*> memory;                     // of each rank, as mapped here
   std::byte* control = nullptr;                       // own
+  bool shared = false;                                // the ranks are processes
   std::function<Result<void>(Offset, Bytes)> commit;  // own memory; may be empty
   /// Backs what a communicator's barriers and records touch; may be empty. That of block 0 has been done.
   std::function<Result<void>(std::uint64_t block)> commit_block;

@@ -88,6 +88,11 @@ Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> mem
     }
   }
   shmem::Peers peers = peers_of(id, members);
+  if (job.shared) {
+    Result<shmem::MetaWindow> meta = shmem::MetaWindow::map(peers.mem, job.shape.map.meta_window());
+    if (!meta) return std::move(meta).error().within(fmt::format("creating communicator {}", id));
+    peers.meta = std::make_shared<const shmem::MetaWindow>(*std::move(meta));
+  }
   // Members whose lists do not fit together may wait at slots that nobody writes: the start is bounded.
   const std::optional<shmem::Time> usual_limit = peers.wait_limit;
   if (!peers.wait_limit) peers.wait_limit = job.config.bootstrap_timeout;

@@ -97,6 +97,7 @@ class ZeroBufferSync {
   /// Waits for the flags one by one, in the order in which they come.
   shmem::Witness wait_measured(std::span<const Rank> peers, const shmem::WaitSpec& all,
                                std::span<std::int64_t> wait_cost, SourceSite site);
+  std::uint64_t digest_of(Rank rank, const BarrierWord& barrier, const shmem::Witness& published, SourceSite site);
   CallCard card_of(Rank rank, const BarrierWord& barrier, const shmem::Witness& published, SourceSite site);
   /// Of the ranks whose cards differ from rank 0's, the lowest of this core's slice.
   void compare_slice(const BarrierWord& barrier, const shmem::Witness& published, SourceSite site);

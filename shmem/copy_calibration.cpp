@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include "shmem/addresses.hpp"
 #include "shmem/fence.hpp"
 #include "shmem/huge_pages.hpp"
 #include "shmem/layout.hpp"
@@ -26,30 +27,22 @@ Time now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 /// Pages of the kind that segments have: huge ones where they can be had.
 class SharedPages {
  public:
-  explicit SharedPages(std::size_t size)
-      : size_(size),
-        mapped_(round_up(size, kPageGranule) + kPageGranule),
-        place_(mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
-    if (!exist()) return;
-    const std::span<std::byte> areas{bytes().data(), mapped_ - kPageGranule};
+  explicit SharedPages(std::size_t size) : size_(size), addresses_(Addresses::reserve(size)) {
+    if (!addresses_) return;
+    const std::span<std::byte> areas{addresses_->data(), addresses_->size()};
+    constexpr int kFlags = MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED;
+    exist_ = mmap(areas.data(), areas.size(), PROT_READ | PROT_WRITE, kFlags, -1, 0) != MAP_FAILED;
+    if (!exist_) return;
     for (std::size_t at = 0; at < areas.size(); at += kPageGranule) areas[at] = std::byte{0};
     (void)collapse_pages(areas);
   }
-  SharedPages(const SharedPages&) = delete;
-  SharedPages& operator=(const SharedPages&) = delete;
-  ~SharedPages() {
-    if (exist()) munmap(place_, mapped_);
-  }
-  [[nodiscard]] bool exist() const { return place_ != MAP_FAILED; }
-  [[nodiscard]] std::span<std::byte> bytes() const {
-    const auto start = reinterpret_cast<std::uintptr_t>(place_);
-    return {static_cast<std::byte*>(place_) + (round_up(start, kPageGranule) - start), size_};
-  }
+  [[nodiscard]] bool exist() const { return exist_; }
+  [[nodiscard]] std::span<std::byte> bytes() const { return {addresses_->data(), size_}; }
 
  private:
   std::size_t size_;
-  std::size_t mapped_;
-  void* place_;
+  std::optional<Addresses> addresses_;
+  bool exist_ = false;
 };
 
 /// Keeps the calling thread on one CPU, then gives it back the CPUs it had.

@@ -10,6 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "shmem/addresses.hpp"
 #include "shmem/layout.hpp"
 
 namespace shmoe::shmem {
@@ -19,6 +20,7 @@ namespace {
 // the system does by itself.
 constexpr int kMadviseCollapse = 25;
 constexpr auto kSmallPage = off_t{4096};
+constexpr std::uint64_t kPlenty = 64;
 
 std::string reason(int error) {
   switch (error) {
@@ -39,13 +41,21 @@ bool has_room(int fd, std::uint64_t bytes) {
 }  // namespace
 
 void HugePages::back(Offset from, Bytes size) {
+  if (has_room(fd_, size.value())) {
+    back_areas(from, size);
+  } else {
+    refusal_ = "/dev/shm has no room for them";
+  }
+}
+
+void HugePages::spread(Offset from, Bytes size) {
+  if (has_room(fd_, kPlenty * size.value())) back_areas(from, size);
+}
+
+void HugePages::back_areas(Offset from, Bytes size) {
   const std::uint64_t first = round_up(from.value(), kPageGranule) / kPageGranule;
   const std::uint64_t last = (from.value() + size.value()) / kPageGranule;
   if (first >= last || reinterpret_cast<std::uintptr_t>(base_) % kPageGranule != 0) return;
-  if (!has_room(fd_, size.value())) {
-    refusal_ = "/dev/shm has no room for them";
-    return;
-  }
   if (tried_.size() < last) tried_.resize(last);
   // One call for each run of areas: the kernel first empties the queues of all CPUs, which takes longer than a page.
   for (std::uint64_t area = first; area < last;) {
@@ -73,19 +83,12 @@ std::optional<std::string> why_no_huge_pages() {
   const int fd = memfd_create("shmoe", MFD_CLOEXEC);
   if (fd < 0) return reason(errno);
   std::optional<std::string> why = reason(ENOMEM);
-  void* reserved = MAP_FAILED;
-  if (ftruncate(fd, kPageGranule) == 0) {
-    reserved = mmap(nullptr, 2 * kPageGranule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  }
-  if (reserved != MAP_FAILED) {
-    const auto start = reinterpret_cast<std::uintptr_t>(reserved);
-    auto* aligned = static_cast<std::byte*>(reserved) + (round_up(start, kPageGranule) - start);
-    if (mmap(aligned, kPageGranule, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED) {
-      HugePages pages(fd, aligned);
-      pages.back(Offset{0}, Bytes{kPageGranule});
-      why = pages.refusal();
-    }
-    munmap(reserved, 2 * kPageGranule);
+  const std::optional<Addresses> place = Addresses::reserve(kPageGranule);
+  if (place && ftruncate(fd, kPageGranule) == 0 &&
+      mmap(place->data(), kPageGranule, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED) {
+    HugePages pages(fd, place->data());
+    pages.back(Offset{0}, Bytes{kPageGranule});
+    why = pages.refusal();
   }
   close(fd);
   return why;

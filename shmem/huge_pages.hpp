@@ -23,11 +23,14 @@ class HugePages {
   /// Backs the whole 2-MiB areas within the range, each once, with huge pages. Where that cannot be they stay as they
   /// are. Uses no memory that the range would not use with small pages; none where /dev/shm has not room for it all.
   void back(Offset from, Bytes size);
+  /// The same for a range that would not be used whole, where it is less than a 64th of the room in /dev/shm.
+  void spread(Offset from, Bytes size);
 
   /// Why areas have small pages; nothing where all have huge ones, or there was none yet.
   [[nodiscard]] const std::optional<std::string>& refusal() const { return refusal_; }
 
  private:
+  void back_areas(Offset from, Bytes size);
   void collapse(std::uint64_t first, std::uint64_t last);
 
   int fd_ = -1;

@@ -62,6 +62,8 @@ struct BlockMap {
   Bytes size;
 
   [[nodiscard]] constexpr Offset magic_of(Core core) const { return magic.at + Bytes{kMagicStride * core.index()}; }
+  /// What lies before the ipc window: whole 2-MiB areas.
+  [[nodiscard]] constexpr Bytes meta_window() const { return ipc_flags.at - Offset{0}; }
   [[nodiscard]] constexpr Offset card(std::uint64_t buffer) const { return cards.at + Bytes{kCardBytes * buffer}; }
   [[nodiscard]] constexpr Offset error(std::uint64_t buffer) const {
     return error_text.at + Bytes{kErrorTextBytes * buffer};

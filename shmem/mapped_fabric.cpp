@@ -23,7 +23,7 @@ MappedFabric::~MappedFabric() {
 
 std::byte* MappedFabric::place(Rank rank, Offset at, Bytes size, SourceSite site) const {
   expect_place(*peers_, rank, at, size, site);
-  return peers_->mem[rank.index()] + at.value();
+  return peers_->place(rank, at, size);
 }
 
 void MappedFabric::put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) {
@@ -55,9 +55,8 @@ void MappedFabric::close_write(Rank /*dst*/, Offset /*at*/, Bytes /*size*/, Sour
 
 void MappedFabric::signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value, SourceSite site) {
   expect_signal(*peers_, dst, slot, op, site);
-  const SlotPlan& plan = *peers_->slots;
   store_fence();
-  store_and_ring(peers_->mem[dst.index()] + plan.offset_of(slot).value(), op, value, sharing_);
+  store_and_ring(peers_->place(dst, slot), op, value, sharing_);
   write_ledger(dst, slot, value, site);
 }
 
@@ -65,15 +64,14 @@ void MappedFabric::signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value,
 // fence stands between all words and all bells.
 void MappedFabric::signal_each(std::span<const Rank> dsts, Slot slot, SignalOp op, std::uint64_t value,
                                SourceSite site) {
-  const std::uint64_t at = peers_->slots->offset_of(slot).value();
   for (const Rank dst : dsts) {
     expect_signal(*peers_, dst, slot, op, site);
-    __builtin_prefetch(peers_->mem[dst.index()] + at, 1);
+    __builtin_prefetch(peers_->place(dst, slot), 1);
   }
   store_fence();
-  for (const Rank dst : dsts) store_word(peers_->mem[dst.index()] + at, op, value);
+  for (const Rank dst : dsts) store_word(peers_->place(dst, slot), op, value);
   full_fence();
-  for (const Rank dst : dsts) ring(peers_->mem[dst.index()] + at, sharing_);
+  for (const Rank dst : dsts) ring(peers_->place(dst, slot), sharing_);
   for (const Rank dst : dsts) write_ledger(dst, slot, value, site);
 }
 

@@ -11,6 +11,7 @@
 #include "shmem/fabric.hpp"
 #include "shmem/ladder.hpp"
 #include "shmem/layout.hpp"
+#include "shmem/meta_window.hpp"
 #include "shmem/records.hpp"
 #include "shmem/signal.hpp"
 
@@ -33,9 +34,10 @@ using Overseer = std::function<std::optional<Error>(const SleepingWait&)>;
 
 struct Peers {
   Rank rank;
-  std::string scope;             // "communicator 2 of world ranks 1 2 3"; empty where ranks are world ranks
-  std::vector<std::byte*> mem;   // block of each member's `.mem`
-  std::byte* control = nullptr;  // own block in the own `.ctl`
+  std::string scope;                       // "communicator 2 of world ranks 1 2 3"; empty where ranks are world ranks
+  std::vector<std::byte*> mem;             // block of each member's `.mem`
+  std::shared_ptr<const MetaWindow> meta;  // its first bytes, side by side; nothing where ranks are threads
+  std::byte* control = nullptr;            // own block in the own `.ctl`
   std::shared_ptr<const BlockMap> map;
   std::shared_ptr<const SlotPlan> slots;
   ControlMap control_map;
@@ -53,6 +55,14 @@ struct Peers {
   CopyPlan copy;                                     // of puts
   bool views = true;  // false: no place is ever offered, everything goes through get and put
 
+  /// Where [at, at + size) of a member's block is mapped here.
+  [[nodiscard]] std::byte* place(Rank member, Offset at, Bytes size) const {
+    const bool near = meta != nullptr && (at + size).value() <= meta->size().value();
+    return (near ? meta->of(member) : mem[member.index()]) + at.value();
+  }
+  [[nodiscard]] std::byte* place(Rank member, Slot slot) const {
+    return place(member, slots->offset_of(slot), Bytes{kSlotStride});
+  }
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(mem.size()); }
 };
 

@@ -116,37 +116,20 @@ class Mapping {
 
 Result<AddressWindow> AddressWindow::reserve(std::size_t count, Bytes size) {
   const std::uint64_t stride = round_up(size.value(), kPageGranule) + kPageGranule;
-  const std::uint64_t length = stride * count;
-  void* place = mmap(nullptr, length + kPageGranule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (place == MAP_FAILED) {
+  std::optional<Addresses> addresses = Addresses::reserve(stride * count);
+  if (!addresses) {
     return from_errno(
         fmt::format("reserving {} x {:.0f} MiB of addresses: lower SHMOE_HEAP, SHMOE_COMMUNICATORS or "
                     "SHMOE_BUFFSIZE, or raise `ulimit -v`",
                     count, mib(stride)));
   }
-  // The kernel aligns to pages only: what is before the first aligned address, and what is left behind, goes back.
-  auto* raw = static_cast<std::byte*>(place);
-  const std::uint64_t before =
-      round_up(reinterpret_cast<std::uintptr_t>(raw), kPageGranule) - reinterpret_cast<std::uintptr_t>(raw);
-  if (before > 0) munmap(raw, before);
-  munmap(raw + before + length, kPageGranule - before);
-  return AddressWindow(raw + before, size.value(), count);
+  return AddressWindow(*std::move(addresses), count);
 }
-
-AddressWindow::AddressWindow(std::byte* base, std::size_t size, std::size_t count)
-    : base_(base), stride_(round_up(size, kPageGranule) + kPageGranule), claimed_(count) {}
-
-AddressWindow::AddressWindow(AddressWindow&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)), stride_(other.stride_), claimed_(std::move(other.claimed_)) {}
 
 std::byte* AddressWindow::claim(std::size_t index) {
   SHMOE_EXPECTS(!claimed_.at(index), "place {} of an address window is taken", index);
   claimed_[index] = true;
   return at(index);
-}
-
-AddressWindow::~AddressWindow() {
-  if (base_ != nullptr) munmap(base_, stride_ * claimed_.size());
 }
 
 struct Segment::State {
@@ -259,6 +242,8 @@ Result<void> Segment::commit(Offset from, Bytes size) {
                              "larger --shm-size, elsewhere remount {} with a larger size, or run `shmoe clean`",
                              kShmFolder, mib(size.value()), mib(available), kShmFolder)};
 }
+
+void Segment::spread(Offset from, Bytes size) { state_->huge.spread(from, size); }
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "shmem/addresses.hpp"
 #include "shmem/result.hpp"
 #include "shmem/types.hpp"
 
@@ -16,23 +17,21 @@ namespace shmoe::shmem {
 
 inline constexpr std::string_view kSegmentPrefix = "shmoe.";
 
-/// A reserved run of addresses: `count` places, 2-MiB aligned, each followed by a guard gap that is never mapped.
+/// `count` places, 2-MiB aligned, each followed by a guard gap that is never mapped. Segments in it are unmapped with it,
+/// all by one call.
 class AddressWindow {
  public:
   /// Errors:  system where the address space is limited (ulimit -v).
   static Result<AddressWindow> reserve(std::size_t count, Bytes size);
-  AddressWindow(AddressWindow&& other) noexcept;
-  AddressWindow& operator=(AddressWindow&&) = delete;
-  /// Unmaps everything, the segments in it too.
-  ~AddressWindow();
 
-  [[nodiscard]] std::byte* at(std::size_t index) const { return base_ + index * stride_; }
+  [[nodiscard]] std::byte* at(std::size_t index) const { return addresses_.data() + index * stride_; }
   /// For one segment to be mapped at.
   [[nodiscard]] std::byte* claim(std::size_t index);
 
  private:
-  AddressWindow(std::byte* base, std::size_t size, std::size_t count);
-  std::byte* base_;
+  AddressWindow(Addresses addresses, std::size_t count)
+      : addresses_(std::move(addresses)), stride_(addresses_.size() / count), claimed_(count) {}
+  Addresses addresses_;
   std::size_t stride_;  // a place and its gap
   std::vector<bool> claimed_;
 };
@@ -60,6 +59,9 @@ class Segment {
   /// Errors:  outside the object: broken contract; out_of_memory with what was asked for, what is free, and what to do;
   ///          system.
   Result<void> commit(Offset from, Bytes size);
+  /// Huge pages for the whole areas of a range of which a part will be committed: more memory, so only where that is a
+  /// small part of what /dev/shm has left.
+  void spread(Offset from, Bytes size);
   /// Why what was committed has small pages where it could have huge ones; nothing where it has.
   [[nodiscard]] const std::optional<std::string>& no_huge_pages() const;
 

@@ -68,11 +68,11 @@ void store_and_ring(std::byte* slot, SignalOp op, std::uint64_t value, Sharing s
 }
 
 std::uint64_t load_slot(const Peers& peers, Rank owner, Slot slot) {
-  return word(peers.mem[owner.index()] + peers.slots->offset_of(slot).value()).load(std::memory_order_seq_cst);
+  return word(peers.place(owner, slot)).load(std::memory_order_seq_cst);
 }
 
 std::byte* Waiter::place(const WaitSpec& spec, std::size_t index) const {
-  return peers_->mem[spec.where.index()] + peers_->slots->offset_of(spec.slots[index]).value();
+  return peers_->place(spec.where, spec.slots[index]);
 }
 
 bool Waiter::all(const WaitSpec& spec, Progress& progress, Arrival& arrival) const {

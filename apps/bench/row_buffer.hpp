@@ -5,12 +5,13 @@
 #include <cstddef>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include <sys/mman.h>
 
-#include "shmem/types.hpp"
+#include "shmem/addresses.hpp"
 
 namespace shmoe::apps {
 
@@ -21,42 +22,23 @@ class RowBuffer {
   /// Errors:  std::bad_alloc
   explicit RowBuffer(std::size_t bytes) : size_(bytes) {
     if (bytes == 0) return;
-    mapped_ = round_up(bytes, kHugePage) + kHugePage;
-    void* place = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (place == MAP_FAILED) throw std::bad_alloc{};
-    base_ = static_cast<std::byte*>(place);
-    static_cast<void>(::madvise(base_, mapped_, MADV_HUGEPAGE));  // a hint; without it the pages are small
+    addresses_ = shmem::Addresses::reserve(bytes);
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    if (!addresses_) throw std::bad_alloc{};
+    const std::size_t mapped = addresses_->size();
+    if (::mmap(data(), mapped, PROT_READ | PROT_WRITE, kFlags, -1, 0) == MAP_FAILED) throw std::bad_alloc{};
+    static_cast<void>(::madvise(data(), mapped, MADV_HUGEPAGE));  // a hint; without it the pages are small
     std::memset(data(), 0, size_);
-  }
-  RowBuffer(RowBuffer&& other) noexcept
-      : base_(std::exchange(other.base_, nullptr)),
-        mapped_(std::exchange(other.mapped_, 0)),
-        size_(std::exchange(other.size_, 0)) {}
-  RowBuffer& operator=(RowBuffer&& other) noexcept {
-    std::swap(base_, other.base_);
-    std::swap(mapped_, other.mapped_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  ~RowBuffer() {
-    if (base_ != nullptr) ::munmap(base_, mapped_);
   }
 
   [[nodiscard]] std::span<std::byte> bytes() const { return {data(), size_}; }
   [[nodiscard]] std::span<std::byte> bytes(std::size_t first, std::size_t count) const {
     return bytes().subspan(first, count);
   }
-  [[nodiscard]] std::byte* data() const {
-    if (base_ == nullptr) return nullptr;
-    const auto address = reinterpret_cast<std::uintptr_t>(base_);
-    return base_ + (round_up(address, kHugePage) - address);
-  }
+  [[nodiscard]] std::byte* data() const { return addresses_ ? addresses_->data() : nullptr; }
 
  private:
-  static constexpr std::size_t kHugePage = std::size_t{2} << 20;
-
-  std::byte* base_ = nullptr;
-  std::size_t mapped_ = 0;
+  std::optional<shmem::Addresses> addresses_;
   std::size_t size_ = 0;
 };
 

@@ -17,28 +17,29 @@ constexpr std::array<std::uint8_t, 64> kShares{3,  5,  4,  53, 4,  13, 13, 4,  2
                                                13, 5,  13, 3,  7,  9,  11, 7,  18, 24, 16, 4, 42, 10, 12, 3,
                                                26, 11, 25, 23, 15, 10, 25, 62, 25, 22, 11, 2, 22, 16, 42, 19};
 
-/// The experts side by side, each as wide as its share.
-class Line {
- public:
-  explicit Line(std::int32_t experts) {
-    ends_.reserve(static_cast<std::size_t>(experts));
-    for (std::int32_t expert = 0; expert < experts; ++expert) ends_.push_back(width() + load_share(Expert{expert}));
-  }
-  [[nodiscard]] std::uint64_t width() const { return ends_.empty() ? 0 : ends_.back(); }
+/// Where each share begins when they lie side by side, and where the last ends.
+constexpr std::array<std::uint64_t, kShares.size() + 1> kStarts = [] {
+  std::array<std::uint64_t, kShares.size() + 1> starts{};
+  for (std::size_t i = 0; i < kShares.size(); ++i) starts[i + 1] = starts[i] + kShares[i];
+  return starts;
+}();
 
-  /// The expert at `ticket` on what is left of the line without the experts of `taken`, which are ascending.
-  [[nodiscard]] std::int64_t at(std::uint64_t ticket, const std::vector<std::int64_t>& taken) const {
-    for (const std::int64_t gap : taken) {
-      const std::uint64_t share = load_share(Expert{gap});
-      if (ticket < ends_[static_cast<std::size_t>(gap)] - share) break;
-      ticket += share;
-    }
-    return std::upper_bound(ends_.begin(), ends_.end(), ticket) - ends_.begin();
-  }
+/// The experts side by side, each as wide as its share; the shares repeat. With `expert` the number of all it is the
+/// width of the line.
+std::uint64_t start_of(std::int64_t expert) {
+  const auto place = static_cast<std::uint64_t>(expert);
+  return place / kShares.size() * kStarts.back() + kStarts[place % kShares.size()];
+}
 
- private:
-  std::vector<std::uint64_t> ends_;
-};
+/// The expert at `ticket` on what is left of the line without the experts of `taken`, which are ascending.
+std::int64_t expert_at(std::uint64_t ticket, const std::vector<std::int64_t>& taken) {
+  for (const std::int64_t gap : taken) {
+    if (ticket < start_of(gap)) break;
+    ticket += load_share(Expert{gap});
+  }
+  const auto next = std::upper_bound(kStarts.begin(), kStarts.end(), ticket % kStarts.back());
+  return static_cast<std::int64_t>(ticket / kStarts.back() * kShares.size()) + (next - kStarts.begin()) - 1;
+}
 
 /// Squared, so that the first few experts of a token carry most of the weight, as in recordings.
 std::uint64_t raw_weight(std::uint64_t random) {
@@ -46,13 +47,13 @@ std::uint64_t raw_weight(std::uint64_t random) {
   return base * base;
 }
 
-void draw_token(const Line& line, std::int32_t topk, std::uint64_t key, Batch& batch) {
-  std::uint64_t left = line.width();
+void draw_token(const SyntheticWorld& world, std::uint64_t key, Batch& batch) {
+  std::uint64_t left = start_of(world.experts);
   std::vector<std::uint64_t> raw;
   std::vector<std::int64_t> taken;
-  for (std::int32_t k = 0; k < topk; ++k) {
+  for (std::int32_t k = 0; k < world.topk; ++k) {
     const std::uint64_t random = random_at({key, static_cast<std::uint64_t>(k)});
-    const std::int64_t expert = line.at((random & 0xFFFF'FFFFU) % left, taken);
+    const std::int64_t expert = expert_at((random & 0xFFFF'FFFFU) % left, taken);
     left -= load_share(Expert{expert});
     taken.insert(std::lower_bound(taken.begin(), taken.end(), expert), expert);
     batch.topk_ids.push_back(expert);
@@ -68,12 +69,11 @@ std::uint32_t load_share(Expert expert) { return kShares[expert.index() % kShare
 
 Batch draw_batch(const SyntheticWorld& world, std::int64_t step, Rank rank) {
   SHMOE_EXPECTS(world.topk >= 1 && world.topk <= world.experts, "top {} of {} experts", world.topk, world.experts);
-  const Line line(world.experts);
   Batch batch{world.tokens, world.topk, {}, {}};
   for (std::int64_t token = 0; token < world.tokens; ++token) {
     const std::uint64_t key = random_at({world.seed, static_cast<std::uint64_t>(step),
                                          static_cast<std::uint64_t>(rank.value()), static_cast<std::uint64_t>(token)});
-    draw_token(line, world.topk, key, batch);
+    draw_token(world, key, batch);
   }
   return batch;
 }

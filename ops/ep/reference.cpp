@@ -153,6 +153,7 @@ Answer solve_places(const Problem& problem) {
   const auto ranks = static_cast<std::int64_t>(problem.ranks.size());
   answer.recv_tokens_per_expert.resize(problem.ranks.size());
   answer.group_counts.resize(problem.ranks.size());
+  answer.put_offset.reserve(static_cast<std::size_t>(problem.experts) * problem.ranks.size());
   for (std::int64_t expert = 0; expert < problem.experts; ++expert) {
     const auto owner = static_cast<std::size_t>(problem.owner.at(static_cast<std::size_t>(expert)));
     const std::vector<Origin>& list = answer.rows[owner];

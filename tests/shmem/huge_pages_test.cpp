@@ -82,6 +82,16 @@ TEST_CASE("huge pages: bytes that are there stay") {
   CHECK(all_are(placed.bytes().subspan(2 * kMiB + 8192, 4 * kMiB - 8192), std::byte{0}));
 }
 
+TEST_CASE("huge pages: what is spread lies on huge pages, and the little that was asked for is committed all the same") {
+  Placed placed;
+  placed.segment.spread(Offset{0}, Bytes{2 * kMiB});
+  const bool spread = placed.in_use() == 2 * kMiB;
+  REQUIRE(placed.segment.commit(Offset{0}, Bytes{8192}).has_value());
+  CHECK(placed.in_use() == (spread ? 2 * kMiB : 8192));
+  CHECK(all_are(placed.bytes().first(2 * kMiB), std::byte{0}));
+  if (spread) CHECK(placed.on_huge_pages() == 2 * kMiB);
+}
+
 TEST_CASE("huge pages: a small commit takes small pages") {
   Placed placed;
   REQUIRE(placed.segment.commit(Offset{0}, Bytes{2 * kMiB - 4096}).has_value());

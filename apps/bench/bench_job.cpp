@@ -8,6 +8,7 @@
 #include "apps/bench/mpi_session.hpp"
 #include "apps/bench/pinning.hpp"
 #include "apps/shmoe/collective.hpp"
+#include "apps/shmoe/machine.hpp"
 #include "apps/shmoe/say.hpp"
 #include "runtime/config.hpp"
 
@@ -40,9 +41,9 @@ std::string command_of(const BenchJob& job, const bootstrap::Launch& launch) {
 Result<std::string> heading_of(runtime::World& world, const bootstrap::Launch& launch) {
   auto pinning = pinning_of(world.all());
   if (!pinning) return pinning;
-  return fmt::format("{} of {}, started by {}, profile {}{}\n{}\n", counted(world.ranks(), "rank"),
+  return fmt::format("{} of {}, started by {}, profile {}{}\n{}\nhuge pages: {}\n", counted(world.ranks(), "rank"),
                      counted(world.all().cores(), "core"), launch.launcher, name_of(world.config().profile.id),
-                     starts_mpi(launch.launcher) ? ", " + MpiSession::library() : "", *pinning);
+                     starts_mpi(launch.launcher) ? ", " + MpiSession::library() : "", *pinning, shm_huge_pages());
 }
 
 std::string why_alone(const bootstrap::Launch& launch) {

@@ -129,10 +129,11 @@ Result<BenchReport> bench_topk(BenchPlace& place, const EpPlan& plan, std::int32
   return report;
 }
 
-Result<BenchReport> bench_int8(BenchPlace& place, EpPlan plan) {
-  const EpShape other = plan.shape;
-  plan.shape.quant = ops::Quant::int8;
-  const auto shapes = TwoShapes::run(place, plan, "int8", other, name_of(other.dtype));
+Result<BenchReport> bench_int8(BenchPlace& place, const EpPlan& plan) {
+  const EpShape& other = plan.shape;
+  EpPlan quantised = plan;
+  quantised.shape.quant = ops::Quant::int8;
+  const auto shapes = TwoShapes::run(place, quantised, "int8", other, name_of(other.dtype));
   if (!shapes) return shapes.error();
   BenchReport report{.rows = {}, .text = heading_of(place, plan, fmt::to_string(other.topk))};
   const char* type = name_of(other.dtype);

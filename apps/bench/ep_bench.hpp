@@ -13,6 +13,6 @@ Result<BenchReport> bench_ep(BenchPlace& place, const EpPlan& plan);
 Result<BenchReport> bench_topk(BenchPlace& place, const EpPlan& plan, std::int32_t against);
 
 /// Dispatch of rows as int8 by turns with rows as they are.
-Result<BenchReport> bench_int8(BenchPlace& place, EpPlan plan);
+Result<BenchReport> bench_int8(BenchPlace& place, const EpPlan& plan);
 
 }  // namespace shmoe::apps

@@ -147,7 +147,8 @@ BenchReport ep_report(const EpBlocks& bench, const std::vector<Block>& blocks, c
   BenchReport report = EpReport{bench, blocks}.make();
   report.text = heading + (alone.empty() ? "" : alone + '\n') + '\n' + report.text;
   report.text +=
-      "times: from the first rank's start to the last rank's end; / ours: block by block; of limit: likewise\n";
+      "times: from the first rank's start to the last rank's end; / ours: block by block; of limit: likewise\n"
+      "stages without a limit move no rows\n";
   report.text += report.verified() ? fmt::format("verified: bit-exact, every row and token of {}\n",
                                                  counted(std::ssize(blocks), "block"))
                                    : std::string{"NOT verified: a result differs from the reference\n"};

@@ -102,15 +102,20 @@ Result<void> check_shape(const EpShape& shape) {
                                       shape.experts)};
 }
 
-int run_ep(const BenchOptions& options) {
-  const BenchJob job{.name = "shmoe bench ep",
-                     .options = ep_words(options),
-                     .cores = options.cores,
-                     .json = options.json,
-                     .body = [&](BenchPlace& place) { return bench_ep(place, options.ep); }};
-  if (auto right = check_shape(options.ep.shape); !right) return refuse(job.name, right.error());
-  return run_bench_job(job);
+/// A benchmark of rows at the shape of the options.
+int run_rows(const std::string& name, const BenchOptions& options,
+             Result<BenchReport> (*body)(BenchPlace&, const EpPlan&)) {
+  if (auto right = check_shape(options.ep.shape); !right) return refuse(name, right.error());
+  return run_bench_job({.name = name,
+                        .options = ep_words(options),
+                        .cores = options.cores,
+                        .json = options.json,
+                        .body = [&](BenchPlace& place) { return body(place, options.ep); }});
 }
+
+int run_ep(const BenchOptions& options) { return run_rows("shmoe bench ep", options, bench_ep); }
+
+int run_int8(const BenchOptions& options) { return run_rows("shmoe bench int8", options, bench_int8); }
 
 int run_topk(const BenchOptions& options) {
   const BenchJob job{.name = "shmoe bench topk",
@@ -126,16 +131,6 @@ int run_topk(const BenchOptions& options) {
   for (const EpShape& shape : {options.ep.shape, other}) {
     if (auto right = check_shape(shape); !right) return refuse(job.name, right.error());
   }
-  return run_bench_job(job);
-}
-
-int run_int8(const BenchOptions& options) {
-  const BenchJob job{.name = "shmoe bench int8",
-                     .options = ep_words(options),
-                     .cores = options.cores,
-                     .json = options.json,
-                     .body = [&](BenchPlace& place) { return bench_int8(place, options.ep); }};
-  if (auto right = check_shape(options.ep.shape); !right) return refuse(job.name, right.error());
   return run_bench_job(job);
 }
 

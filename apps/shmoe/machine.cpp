@@ -32,6 +32,11 @@ std::int64_t number_in(const char* path, std::string_view name) {
 
 }  // namespace
 
+std::string shm_huge_pages() {
+  const std::optional<std::string> refused = shmem::why_no_huge_pages();
+  return refused ? "no: " + *refused : "yes";
+}
+
 Machine look_at_machine() {
   Machine machine;
   utsname name{};
@@ -48,8 +53,7 @@ Machine look_at_machine() {
   }
   machine.huge_pages_free = number_in("/proc/meminfo", "HugePages_Free");
   machine.huge_pages_total = number_in("/proc/meminfo", "HugePages_Total");
-  const std::optional<std::string> refused = shmem::why_no_huge_pages();
-  machine.shm_huge_pages = refused ? "no: " + *refused : "yes";
+  machine.shm_huge_pages = shm_huge_pages();
   return machine;
 }
 

@@ -22,8 +22,11 @@ struct Machine {
   Bytes shm_free{0};
   std::int64_t huge_pages_free = 0;
   std::int64_t huge_pages_total = 0;
-  std::string shm_huge_pages;  // whether segments get huge pages: "yes", or "no: " and why
+  std::string shm_huge_pages;
 };
+
+/// Whether segments get huge pages: "yes", or "no: " and why.
+std::string shm_huge_pages();
 
 /// What cannot be found out stays zero or empty.
 Machine look_at_machine();

@@ -108,6 +108,7 @@ std::string to_text(const MoeReport& report) {
                       report.routing, counted(report.experts, "expert"), report.topk, name_of(report.shape.dtype),
                       report.shape.hidden, report.shape.quant == ops::Quant::int8 ? ", sent as int8" : "",
                       report.weights, counted(report.steps, "step"), report.warmup);
+  if (const std::string huge = shm_huge_pages(); huge != "yes") text += fmt::format("huge pages: {}\n", huge);
   if (!report.doubt.empty()) text += fmt::format("note: {}\n", report.doubt);
   text += '\n';
   const char* times = report.steps < kStepsForP99 ? "milliseconds, median/max" : "milliseconds, median/p99";

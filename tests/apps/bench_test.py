@@ -86,7 +86,7 @@ class Peers(Bench):
         done = self.mpirun(2, "ep", *SMALL)
         self.assertEqual(done.returncode, 0, done.stderr)
         for part in ("mpirun -np 2 shmoe bench ep --tokens 5 --hidden 37",
-                     "2 ranks of 1 core, started by openmpi, profile safe, Open MPI", "pinning: ",
+                     "2 ranks of 1 core, started by openmpi, profile safe, Open MPI", "pinning: ", "huge pages: ",
                      "3 blocks, warm; bf16 rows of hidden 37, 5 tokens a rank, top 3 of 7 experts",
                      "MPI pipeline", "MPI hindexed", "MPI window", "verified: bit-exact"):
             self.assertIn(part, done.stdout)
@@ -206,6 +206,13 @@ class Taught(Bench):
                 done = run(*words)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertIn(part, done.stdout)
+
+    def test_the_mpi_contenders_are_frozen(self):
+        folder = Path(__file__).resolve().parents[2] / "apps/bench"
+        done = subprocess.run(["sha256sum", "--check", "--quiet", "baseline.sha256"], cwd=folder, capture_output=True,
+                              text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + "whoever changes a contender measures the README's tables "
+                         "again, then: cd apps/bench && sha256sum mpi_*.?pp token_sums.hpp > baseline.sha256")
 
     def test_a_missing_program_is_named_with_what_to_install(self):
         with tempfile.TemporaryDirectory() as folder:

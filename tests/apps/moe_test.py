@@ -57,6 +57,10 @@ class Exact(Job):
         self.verified("--ranks", 3, *SMALL, env={**os.environ, "SHMOE_VIEWS": "off"})
         self.verified("--ranks", 3, *SMALL, env={**os.environ, "SHMOE_WEAK": "7"})
 
+    def test_offsets_beyond_32_bits(self):
+        # The heap lies behind an ipc window of 5 GB that nobody touches, so that no memory is needed for it.
+        self.verified("--ranks", 3, *SMALL, env={**os.environ, "SHMOE_BUFFSIZE": "5000"})
+
     def test_experts_that_do_not_divide(self):
         self.verified("--ranks", 5, "--experts", 7, "--topk", 7, *SMALL)
         self.verified("--ranks", 4, "--experts", 2, "--topk", 1, *SMALL)

@@ -82,7 +82,8 @@ TEST_CASE("huge pages: bytes that are there stay") {
   CHECK(all_are(placed.bytes().subspan(2 * kMiB + 8192, 4 * kMiB - 8192), std::byte{0}));
 }
 
-TEST_CASE("huge pages: what is spread lies on huge pages, and the little that was asked for is committed all the same") {
+TEST_CASE(
+    "huge pages: what is spread lies on huge pages, and the little that was asked for is committed all the same") {
   Placed placed;
   placed.segment.spread(Offset{0}, Bytes{2 * kMiB});
   const bool spread = placed.in_use() == 2 * kMiB;

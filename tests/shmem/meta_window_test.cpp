@@ -91,5 +91,6 @@ TEST_CASE("meta window: an error where there are no addresses") {
   const auto window = MetaWindow::map(nowhere, Bytes{std::uint64_t{1} << 50});
   REQUIRE(!window.has_value());
   CHECK(window.error().code == Errc::system);
-  CHECK(window.error().context == "reserving addresses for the flags of 1 ranks: raise `ulimit -v` or vm.max_map_count");
+  CHECK(window.error().context ==
+        "reserving addresses for the flags of 1 ranks: raise `ulimit -v` or vm.max_map_count");
 }

@@ -85,6 +85,9 @@ class EpBlocks {
   Result<void> measure_combine(Contender& contender, Measured& measured);
   Result<void> measure_limits(BlockRecord& record);
   Result<void> measure_copies(BlockRecord& record);
+  /// Notes the lap of a call that may fail, and waits for all.
+  template <class Call>
+  Result<void> timed(Lap& lap, const Call& call);
   /// Warm: once through the call itself, and its results marked as none; cold: through other memory. Then all ranks
   /// together.
   Result<void> get_ready(const std::function<Result<void>()>& call, std::span<std::byte> results = {},

@@ -37,25 +37,25 @@ Series walls(const std::vector<Block>& blocks, const SpanOf& span_of) {
 Lap span_of_part(const Measured& measured, EpPart part) {
   switch (part) {
     case EpPart::dispatch: return measured.dispatch;
-    case EpPart::dispatch_consume:
-      return {.start = measured.dispatch.start,
-              .end = measured.first_read.end,
-              .cpu = measured.dispatch.cpu + measured.first_read.cpu};
+    case EpPart::dispatch_consume: return measured.first_read;  // its second span
     case EpPart::combine: return measured.combine;
   }
   return {};
+}
+
+/// Two spans with a barrier between them that belongs to neither.
+Series sum_of(Series first, const Series& second) {
+  for (std::size_t i = 0; i < first.size(); ++i) first[i] += second[i];
+  return first;
 }
 
 Series copied_us(const std::vector<Block>& blocks, std::size_t kind) {
   return walls(blocks, [kind](const BlockRecord& rank) { return rank.copies[kind]; });
 }
 
-/// Two spans with a barrier between them that belongs to neither.
 Series copied_and_read_us(const std::vector<Block>& blocks, std::size_t kind) {
-  Series sum = copied_us(blocks, kind);
-  const Series reads = walls(blocks, [kind](const BlockRecord& rank) { return rank.reads_of_copies[kind]; });
-  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += reads[i];
-  return sum;
+  return sum_of(copied_us(blocks, kind),
+                walls(blocks, [kind](const BlockRecord& rank) { return rank.reads_of_copies[kind]; }));
 }
 
 Series read_us(const std::vector<Block>& blocks, std::size_t kind) {
@@ -65,15 +65,18 @@ Series read_us(const std::vector<Block>& blocks, std::size_t kind) {
 }  // namespace
 
 Series wall_us(const std::vector<Block>& blocks, std::size_t contender, EpPart part) {
-  return walls(blocks, [=](const BlockRecord& rank) { return span_of_part(rank.contenders[contender], part); });
+  Series time = walls(blocks, [=](const BlockRecord& rank) { return span_of_part(rank.contenders[contender], part); });
+  return part == EpPart::dispatch_consume ? sum_of(wall_us(blocks, contender, EpPart::dispatch), time) : time;
 }
 
 Series cpu_us_a_row(const std::vector<Block>& blocks, std::size_t contender, EpPart part, std::int64_t rows) {
-  return series_of(blocks, [=](const Block& block) {
+  Series cost = series_of(blocks, [=](const Block& block) {
     std::int64_t cpu = 0;
     for (const BlockRecord& rank : block) cpu += span_of_part(rank.contenders[contender], part).cpu;
     return static_cast<double>(cpu) / kMicrosecond / static_cast<double>(std::max<std::int64_t>(rows, 1));
   });
+  return part == EpPart::dispatch_consume ? sum_of(cpu_us_a_row(blocks, contender, EpPart::dispatch, rows), cost)
+                                          : cost;
 }
 
 Series stage_us(const std::vector<Block>& blocks, std::size_t contender, std::size_t stage) {

@@ -39,9 +39,9 @@ constexpr const char* kEpHelp =
     "there are any, those of the window on the pages that MPI gives it. Every result of every block is compared with "
     "a\n"
     "sequential reference, to the bit.\n\n"
-    "A time is from the first rank's start to the last rank's end of one call, behind a barrier; CPU us/row is the "
-    "CPU\n"
-    "time of all ranks over the rows of all ranks. 'of limit' is limit over time: 1 is all that this machine gives.\n"
+    "A time is from the first rank's start to the last rank's end of one call, between two barriers; the first read\n"
+    "counts by itself, behind the barrier that ends dispatch. CPU us/row is the CPU time of all ranks over the rows of "
+    "all ranks. 'of limit' is limit over time: 1 is all that this machine gives.\n"
     "Warm: the same call came right before. Cold: caches are swept before each call.";
 constexpr const char* kTopkHelp =
     "What a row costs at one top k against another: ours at both by turns, in one job.\n\n"

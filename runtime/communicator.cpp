@@ -68,7 +68,8 @@ std::optional<Error> Communicator::aborted() const {
   if (first_abort_) return first_abort_;
   const Rank origin = aborting_rank(word);
   const auto* reason = reinterpret_cast<const char*>(peers_.mem[origin.index()] + map().abort_text().value());
-  first_abort_ = Error{.code = Errc::aborted,
+  const bool proven = shmem::error_in(word) == Errc::deadlock;  // it is everybody's verdict
+  first_abort_ = Error{.code = proven ? Errc::deadlock : Errc::aborted,
                        .context = fmt::format("rank {} gave up: {}", world_rank(origin), reason),
                        .where = world_rank(origin)};
   return first_abort_;
@@ -112,7 +113,6 @@ void Communicator::run_block(Launch& launch, std::int32_t block, std::int32_t ph
     failure = Error{.code = Errc::aborted, .context = "exception of an unknown type in a kernel"};
     abort(*failure, Core{physical_core});
   }
-  fabric.actor({.kind = shmem::ActorEvent::Kind::leave, .op = launch.op, .round = Round{}}, SourceSite::here());
 }
 
 void Communicator::keep_in_step(std::int32_t blocks) {
@@ -140,10 +140,17 @@ Result<void> Communicator::launch(std::string_view op, std::int32_t blocks, Kern
                .sync_limit = peers_.wait_limit ? std::optional(2 * *peers_.wait_limit) : std::nullopt,
                .faults = cleared(faults_, blocks)};
   const std::span<std::optional<Error>> failures = cleared(failures_, blocks);
+  // Whoever looks at the records must not take a core that has not begun yet for one that will never act.
+  const auto tell = [&](Core core, shmem::ActorEvent::Kind kind) {
+    fabrics_[core.index()]->actor({.kind = kind, .op = op, .round = Round{}}, SourceSite::here());
+  };
+  for (Core core{0}; core.value() < std::min(blocks, cores()); ++core) tell(core, shmem::ActorEvent::Kind::start);
   grid.run([&](Core core) {
+    if (core.value() >= blocks) return;
     for (std::int32_t block = core.value(); block < blocks; block += cores()) {
       run_block(state, block, core.value(), kernel, failures[static_cast<std::size_t>(block)]);
     }
+    tell(core, shmem::ActorEvent::Kind::leave);
   });
   // The root cause before those that it only aborted.
   const std::optional<Error>* worst = nullptr;

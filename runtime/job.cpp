@@ -234,7 +234,11 @@ Result<Job> join_processes(const Config& config) {
   log.debug("long rows are copied: {}", to_text(copy));
   const std::shared_ptr<Mappings> mappings = own->mappings;
   std::vector<std::byte*> memory;
-  for (Rank rank{0}; rank.index() < cards.size(); ++rank) memory.push_back(mappings->memory_of(rank));
+  std::vector<std::byte*> control;
+  for (Rank rank{0}; rank.index() < cards.size(); ++rank) {
+    memory.push_back(mappings->memory_of(rank));
+    control.push_back(mappings->control_of(rank));
+  }
   return Job{.config = config,
              .shape = shape,
              .rank = launch->rank,
@@ -242,7 +246,7 @@ Result<Job> join_processes(const Config& config) {
                                         name_of(config.profile.id)),
              .log = log,
              .memory = std::move(memory),
-             .control = mappings->control(),
+             .control = std::move(control),
              .shared = true,
              .commit = committer(mappings, log),
              .commit_block = [mappings](std::uint64_t block) { return mappings->commit_block(block); },

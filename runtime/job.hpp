@@ -38,7 +38,7 @@ struct Job {
   std::string description;
   Log log;
   std::vector<std::byte*> memory;                     // of each rank, as mapped here
-  std::byte* control = nullptr;                       // own
+  std::vector<std::byte*> control;                    // of each rank, read only but for the own
   bool shared = false;                                // the ranks are processes
   std::function<Result<void>(Offset, Bytes)> commit;  // own memory; may be empty
   /// Backs what a communicator's barriers and records touch; may be empty. That of block 0 has been done.

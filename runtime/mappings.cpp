@@ -55,8 +55,9 @@ Result<void> Mappings::create_own(Rank rank, const std::string& name) {
   if (!control) return std::move(control).error();
   if (Result<void> pages = control->commit(Offset{0}, Bytes{shmem::kControlHeaderBytes}); !pages) return pages;
   write_header(control->data(), shape_, rank);
+  own_ = rank;
   memory_.push_back(*std::move(memory));
-  control_.push_back(*std::move(control));
+  control_.emplace(rank, *std::move(control));
   return commit_block(0);
 }
 
@@ -68,13 +69,17 @@ Result<void> Mappings::attach(Rank peer, const std::string& name) {
   if (!control) return std::move(control).error();
   if (Result<void> header = check_header(control->data(), shape_, peer); !header) return header;
   memory_.push_back(*std::move(memory));
-  control_.push_back(*std::move(control));
+  control_.emplace(peer, *std::move(control));
   return {};
 }
 
 void Mappings::unlink() {
   for (Segment& segment : memory_) segment.unlink();
-  for (Segment& segment : control_) segment.unlink();
+  control_.at(own_).unlink();
+}
+
+std::byte* Mappings::control_of(Rank rank) const {
+  return control_.at(rank).data() + shmem::kControlHeaderBytes;
 }
 
 Result<void> Mappings::commit_block(std::uint64_t block) {
@@ -83,7 +88,7 @@ Result<void> Mappings::commit_block(std::uint64_t block) {
   const Bytes meta = shape_.map.error_text.end() - Offset{0};
   if (Result<void> pages = commit(memory, meta); !pages) return pages;
   const Offset control = Offset{shmem::kControlHeaderBytes} + shape_.control.size() * block;
-  return control_.front().commit(control, shape_.control.size());
+  return control_.at(own_).commit(control, shape_.control.size());
 }
 
 }  // namespace shmoe::runtime

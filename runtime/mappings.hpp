@@ -2,6 +2,7 @@
 // The two objects of every rank, `.mem` and `.ctl`, as mapped in this process.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,8 +32,8 @@ class Mappings {
   Result<void> commit_block(std::uint64_t block);
 
   [[nodiscard]] std::byte* memory_of(Rank rank) const { return window_.at(rank.index()); }
-  /// Own, from the first block on.
-  [[nodiscard]] std::byte* control() const { return control_.front().data() + shmem::kControlHeaderBytes; }
+  /// From the first block on. Of a peer it can only be read.
+  [[nodiscard]] std::byte* control_of(Rank rank) const;
 
  private:
   Mappings(const JobShape& shape, shmem::AddressWindow window) : shape_(shape), window_(std::move(window)) {}
@@ -41,7 +42,8 @@ class Mappings {
   JobShape shape_;
   shmem::AddressWindow window_;
   std::vector<shmem::Segment> memory_;  // own first, then the peers' in the order of attach
-  std::vector<shmem::Segment> control_;
+  std::map<Rank, shmem::Segment> control_;
+  Rank own_;
 };
 
 }  // namespace shmoe::runtime

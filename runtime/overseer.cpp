@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "runtime/prover.hpp"
 #include "shmem/wait.hpp"
 
 namespace shmoe::runtime {
@@ -86,6 +87,9 @@ shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> membe
   auto reported = std::make_shared<std::vector<std::int64_t>>(static_cast<std::size_t>(cores));
   // A copy, for its names: the communicator's own Peers moves.
   auto names = std::make_shared<shmem::Peers>(peers);
+  const auto prover = peers.controls.empty()
+                          ? nullptr
+                          : std::make_shared<Prover>(*names, [gone](Rank member) { return gone(member).has_value(); });
   return [=, members = std::move(members),
           gone = std::move(gone)](const shmem::SleepingWait& wait) -> std::optional<Error> {
     if (const std::optional<Loss> loss = LossFinder(*names, gone).find(wait)) {
@@ -96,6 +100,12 @@ shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> membe
       return Error{.code = Errc::peer_lost,
                    .context = fmt::format("rank {} is gone ({}); {}", lost, loss->how, describe(at, *names)),
                    .where = lost,
+                   .site = wait.site};
+    }
+    if (const auto verdict = prover ? prover->ask(wait.core) : std::nullopt) {
+      return Error{.code = Errc::deadlock,
+                   .context = to_string(*verdict),
+                   .where = members[names->rank.index()],
                    .site = wait.site};
     }
     const std::optional<Rank> writer = names->slots->writer_of(wait.slot, wait.spec.where);

@@ -14,7 +14,7 @@ namespace shmoe::runtime {
 /// "pid 4711 is gone", or nothing while the member lives.
 using Gone = std::function<std::optional<std::string>(Rank member)>;
 
-/// Errors:  the overseer returns peer_lost, naming the member by its world rank.
+/// Errors:  the overseer returns peer_lost, naming the member by its world rank; deadlock, proven, with the verdict.
 /// A living member that does not signal is no error: a line in the log every few seconds.
 shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> members, std::int32_t cores, Gone gone,
                               Log log);

@@ -8,8 +8,9 @@ namespace shmoe::runtime {
 namespace {
 
 /// How near an error is to what went wrong first.
-std::uint64_t verdict_on(const Error& error) {
+std::uint64_t verdict_on(const Error& error, Rank self) {
   switch (error.code) {
+    case Errc::deadlock: return error.where == self ? 6 : 1;  // the rank that has the proof
     case Errc::aborted: return 1;
     case Errc::deadline: return error.where ? 4 : 2;  // where: somebody overran this wait, the others only waited
     case Errc::peer_lost: return 3;
@@ -46,7 +47,7 @@ void tell_once(const Witnesses& witnesses, const Error& error, const Tell& tell)
   const Rank self = witnesses.self;
   const auto& words = witnesses.words;
   const auto& gone = witnesses.gone;
-  words[self.index()]->leave(verdict_on(error));
+  words[self.index()]->leave(verdict_on(error, self));
   std::size_t heard = 0;
   wait_until([&] {
     while (heard < words.size() && (words[heard]->verdict() != 0 || gone(Rank{heard}))) ++heard;

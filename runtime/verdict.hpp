@@ -50,10 +50,11 @@ struct StuckWait {
   std::string op;
   Round round;
   std::string what;  // "barrier[1] from rank 0 of rank 1 to be == 0x100000002, sees 0x100000001"
-  SourceSite site;
+  std::string site;           // where it waits: "barrier.cpp:12"
   std::vector<Rank> writers;  // who may write the slot, by declaration
   Rank where = {};            // whose slot
   Slot slot = {};
+  std::string written = {};  // what its one writer has noted: "rank 1 never signalled it"; empty where nobody knows
 };
 
 /// A slot of a rank.

@@ -41,8 +41,12 @@ shmem::Peers World::State::peers_of(CommunicatorId id, const std::vector<Rank>& 
   if (id != CommunicatorId{0})
     peers.scope = fmt::format("communicator {} of world ranks {}", id, fmt::join(members, " "));
   peers.rank = Rank{std::find(members.begin(), members.end(), job.rank) - members.begin()};
-  for (const Rank member : members) peers.mem.push_back(job.memory[member.index()] + block.value());
-  peers.control = job.control + job.shape.control.size().value() * id.index();
+  const std::uint64_t control_block = job.shape.control.size().value() * id.index();
+  for (const Rank member : members) {
+    peers.mem.push_back(job.memory[member.index()] + block.value());
+    peers.controls.push_back(job.control[member.index()] + control_block);
+  }
+  peers.control = peers.controls[peers.rank.index()];
   peers.map = std::make_shared<shmem::BlockMap>(job.shape.map);
   peers.slots = std::make_shared<shmem::SlotPlan>(job.shape.slots);
   peers.control_map = job.shape.control;
@@ -207,7 +211,11 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
   Result<shmem::ThreadMemory> control = shmem::ThreadMemory::allocate(count, shape.control_memory());
   if (!control) return std::move(control).error();
   std::vector<std::byte*> places;
-  for (std::size_t rank = 0; rank < count; ++rank) places.push_back(memory->at(rank));
+  std::vector<std::byte*> controls;
+  for (std::size_t rank = 0; rank < count; ++rank) {
+    places.push_back(memory->at(rank));
+    controls.push_back(control->at(rank) + shmem::kControlHeaderBytes);
+  }
 
   ThreadJob shared;
   const auto run_rank = [&](Rank rank) -> Result<void> {
@@ -220,7 +228,7 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
                   .description = fmt::format("rank {} of {}, ranks are threads", rank, ranks),
                   .log = Log::to_stderr(find_log_level(config.log_level).value_or(LogLevel::warn), rank),
                   .memory = places,
-                  .control = control->at(rank.index()) + shmem::kControlHeaderBytes,
+                  .control = controls,
                   .commit = {},
                   .commit_block = {},
                   .grid = *std::move(grid),

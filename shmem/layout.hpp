@@ -69,6 +69,7 @@ struct BlockMap {
     return error_text.at + Bytes{kErrorTextBytes * buffer};
   }
 
+  [[nodiscard]] constexpr Offset challenge() const { return sync_all.at + Bytes{32}; }
   [[nodiscard]] constexpr Offset last_words() const { return abort.at + Bytes{32}; }
   [[nodiscard]] constexpr Offset abort_text() const { return abort.at + Bytes{64}; }
 

@@ -13,7 +13,7 @@ MappedFabric::MappedFabric(const Peers& peers, Core core, Sharing sharing)
       record_(&peers.control_map.record(peers.control, core)),
       sharing_(sharing),
       activity_{.op = {}, .round = Round{}, .core = core},
-      waiter_(peers, *record_, sharing) {
+      waiter_(peers, *record_, peers.control_map.list(peers.control, core), sharing) {
   record_->life.store(static_cast<std::uint8_t>(Life::parked), std::memory_order_relaxed);
 }
 
@@ -117,13 +117,15 @@ void MappedFabric::touch(Access /*access*/, Rank owner, Offset at, Bytes size, S
 
 void MappedFabric::actor(const ActorEvent& event, SourceSite /*site*/) {
   const bool entering = event.kind == ActorEvent::Kind::enter;
+  if (event.kind == ActorEvent::Kind::start) record_->launches.fetch_add(1, std::memory_order_relaxed);
+  const bool running = entering || event.kind == ActorEvent::Kind::start;
   activity_.op.assign(entering ? event.op : std::string_view());  // into the room it has
   if (entering) {
     activity_.round = event.round;
     put_bytes_ = 0;
   }
   record_->op.store(activity_.op);
-  record_->life.store(static_cast<std::uint8_t>(entering ? Life::running : Life::parked), std::memory_order_relaxed);
+  record_->life.store(static_cast<std::uint8_t>(running ? Life::running : Life::parked), std::memory_order_seq_cst);
   record_->progress.fetch_add(1, std::memory_order_release);
 }
 

@@ -38,6 +38,8 @@ struct Peers {
   std::vector<std::byte*> mem;             // block of each member's `.mem`
   std::shared_ptr<const MetaWindow> meta;  // its first bytes, side by side; nothing where ranks are threads
   std::byte* control = nullptr;            // own block in the own `.ctl`
+  /// That of each member, to be read only. None: nobody's waits can be proven stuck.
+  std::vector<std::byte*> controls;
   std::shared_ptr<const BlockMap> map;
   std::shared_ptr<const SlotPlan> slots;
   ControlMap control_map;

@@ -4,6 +4,7 @@
 //   +0     header      4 KiB     identity of the segment; version last
 //          per communicator block:
 //          wait records  128 B x (C + 1)   one per core, then the host thread's, which nothing writes yet
+//          wait lists    576 B x C         slots of waits for any of several
 //          ledger         64 B x entries   one per (destination, slot) this rank may write; of slots that all its cores
 //                                          add to, one per core
 //
@@ -98,12 +99,12 @@ struct alignas(128) WaitRecord {
   std::atomic<std::int32_t> where;   // rank whose memory is polled
   std::atomic<std::uint8_t> match;
   std::atomic<std::uint8_t> compare;
-  std::atomic<std::uint8_t> life;  // Life
-  std::uint8_t reserved;
-  std::atomic<std::uint64_t> progress;  // operators entered and left
-  std::atomic<std::uint64_t> challenge;
-  std::atomic<std::uint64_t> echo;
-  RecordName op;  // under no lock; empty between operators
+  std::atomic<std::uint8_t> life;         // Life
+  std::atomic<std::uint8_t> may_give_up;  // the wait has a deadline of its own
+  std::atomic<std::uint64_t> progress;    // operators entered and left
+  std::atomic<std::uint64_t> launches;    // begun, this one counted
+  std::atomic<std::uint64_t> echo;  // the Challenge after which the core last looked in vain
+  RecordName op;                    // under no lock; empty between operators
   RecordText site;
 };
 static_assert(sizeof(WaitRecord) == 128);
@@ -112,6 +113,21 @@ static_assert(offsetof(WaitRecord, progress) == 48);
 static_assert(offsetof(WaitRecord, op) == 72);
 static_assert(offsetof(WaitRecord, site) == 96);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+/// Of a wait for any of several slots, or for their sum, which slots. Of longer ones nobody but the waiter knows all.
+struct alignas(64) WaitList {
+  static constexpr std::size_t kLongest = 128;
+  std::atomic<std::uint64_t> upper;  // of a sum
+  std::atomic<std::uint32_t> slots[kLongest];
+};
+static_assert(sizeof(WaitList) == 576);
+
+/// In a rank's `.mem`. Whoever suspects that the rank's waits are stuck writes a number that was never there before; each
+/// waiting core repeats it in its record when it has looked once more in vain.
+struct alignas(32) Challenge {
+  std::atomic<std::uint64_t> number;
+};
+static_assert(sizeof(Challenge) == 32);
 
 enum class Life : std::uint8_t {
   absent,
@@ -151,15 +167,24 @@ struct ControlMap {
   std::uint32_t ledger_entries = 0;
 
   [[nodiscard]] constexpr Bytes size() const {
-    return Bytes{round_up(
-        sizeof(WaitRecord) * (static_cast<std::uint64_t>(cores) + 1) + sizeof(LedgerEntry) * ledger_entries, 4096)};
+    return Bytes{round_up(ledger_at() + sizeof(LedgerEntry) * ledger_entries, 4096)};
   }
   [[nodiscard]] WaitRecord& record(std::byte* block, Core core) const {
     return *reinterpret_cast<WaitRecord*>(block + sizeof(WaitRecord) * core.index());
   }
+  [[nodiscard]] WaitList& list(std::byte* block, Core core) const {
+    return *reinterpret_cast<WaitList*>(block + lists_at() + sizeof(WaitList) * core.index());
+  }
   [[nodiscard]] LedgerEntry& ledger(std::byte* block, std::uint32_t index) const {
-    return *reinterpret_cast<LedgerEntry*>(block + sizeof(WaitRecord) * (static_cast<std::uint64_t>(cores) + 1) +
-                                           sizeof(LedgerEntry) * index);
+    return *reinterpret_cast<LedgerEntry*>(block + ledger_at() + sizeof(LedgerEntry) * index);
+  }
+
+ private:
+  [[nodiscard]] constexpr std::uint64_t lists_at() const {
+    return sizeof(WaitRecord) * (static_cast<std::uint64_t>(cores) + 1);
+  }
+  [[nodiscard]] constexpr std::uint64_t ledger_at() const {
+    return lists_at() + sizeof(WaitList) * static_cast<std::uint64_t>(cores);
   }
 };
 

@@ -12,8 +12,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// How often a sleeping wait asks its overseer.
-constexpr Time kTick = 100ms;
+/// How often a sleeping wait asks its overseer, who looks after all members: with many of them, less often.
+Time tick_of(const Peers& peers) { return 50ms * std::max(1, peers.size() / 32); }
+
 constexpr std::size_t kMaxWaitv = 128;
 
 struct Bell {
@@ -27,6 +28,12 @@ struct Bell {
 
 std::atomic_ref<std::uint64_t> word(std::byte* slot) {
   return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(slot));
+}
+
+/// The number that was last written for this rank.
+std::uint64_t challenge_to(const Peers& peers) {
+  const std::byte* place = peers.place(peers.rank, peers.map->challenge(), Bytes{sizeof(Challenge)});
+  return reinterpret_cast<const Challenge*>(place)->number.load(std::memory_order_seq_cst);
 }
 
 Time clock_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
@@ -166,7 +173,8 @@ Result<Arrival> Waiter::sleep(const WaitSpec& spec, Progress& progress, const Ac
   std::optional<Time> deadline = spec.deadline;
   if (!deadline && peers_->wait_limit && *peers_->wait_limit < Time::max() - start)
     deadline = start + *peers_->wait_limit;
-  Time next_tick = start + kTick;
+  const Time tick = tick_of(*peers_);
+  Time next_tick = start + tick;
   Arrival arrival;
   while (true) {
     const Time now = clock_now();
@@ -193,10 +201,13 @@ Result<Arrival> Waiter::sleep(const WaitSpec& spec, Progress& progress, const Ac
           return *std::move(verdict);
         }
       }
-      next_tick = now + kTick;
+      next_tick = now + tick;
     }
     const Time limit = deadline ? std::min(next_tick, *deadline) - now : next_tick - now;
-    if (sleep_once(spec, progress, arrival, limit) || satisfied(spec, progress, arrival)) return arrival;
+    if (sleep_once(spec, progress, arrival, limit)) return arrival;
+    const std::uint64_t challenge = challenge_to(*peers_);  // before the look that answers it
+    if (satisfied(spec, progress, arrival)) return arrival;
+    record_->echo.store(challenge, std::memory_order_seq_cst);
   }
 }
 
@@ -207,6 +218,15 @@ Result<Arrival> Waiter::wait(const WaitSpec& spec, const Activity& activity, Sou
   // Written only by whoever goes on waiting: it costs as much as the way of a signal between two cores.
   if (spin(peers_->crowd, ready)) return arrival;
 
+  write_record(spec, progress, activity, site);
+  record_->epoch.fetch_add(1, std::memory_order_seq_cst);
+  Result<Arrival> result =
+      yield(peers_->crowd, ready) ? Result<Arrival>(arrival) : sleep(spec, progress, activity, site);
+  record_->epoch.fetch_add(1, std::memory_order_seq_cst);
+  return result;
+}
+
+void Waiter::write_record(const WaitSpec& spec, const Progress& progress, const Activity& activity, SourceSite site) {
   WaitRecord& record = *record_;
   record.value.store(spec.value, std::memory_order_relaxed);
   record.round.store(activity.round.value(), std::memory_order_relaxed);
@@ -216,13 +236,13 @@ Result<Arrival> Waiter::wait(const WaitSpec& spec, const Activity& activity, Sou
   record.where.store(spec.where.value(), std::memory_order_relaxed);
   record.match.store(static_cast<std::uint8_t>(spec.match), std::memory_order_relaxed);
   record.compare.store(static_cast<std::uint8_t>(spec.compare), std::memory_order_relaxed);
+  record.may_give_up.store(spec.deadline.has_value() ? 1 : 0, std::memory_order_relaxed);
   record.site.store(site.file, site.line);
-  record.epoch.fetch_add(1, std::memory_order_seq_cst);
-
-  Result<Arrival> result =
-      yield(peers_->crowd, ready) ? Result<Arrival>(arrival) : sleep(spec, progress, activity, site);
-  record.epoch.fetch_add(1, std::memory_order_seq_cst);
-  return result;
+  if (spec.match == Match::all) return;
+  list_->upper.store(spec.upper, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < std::min(spec.slots.size(), WaitList::kLongest); ++i) {
+    list_->slots[i].store(spec.slots[i].value(), std::memory_order_relaxed);
+  }
 }
 
 namespace {

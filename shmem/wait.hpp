@@ -5,7 +5,7 @@
 //
 // The bell (sequence, sleepers) lies beside the word it belongs to, so a signal wakes only those who sleep on that word.
 // A waiter climbs a ladder: spin, yield, sleep on the bell. Asleep, it asks its overseer a few times a second whether
-// there is still something to wait for.
+// there is still something to wait for, and answers whoever wants to know whether it really still waits.
 
 #include "shmem/fabric.hpp"
 #include "shmem/futex.hpp"
@@ -36,8 +36,8 @@ std::uint64_t load_slot(const Peers& peers, Rank owner, Slot slot);
 
 class Waiter {
  public:
-  Waiter(const Peers& peers, WaitRecord& record, Sharing sharing)
-      : peers_(&peers), record_(&record), sharing_(sharing) {}
+  Waiter(const Peers& peers, WaitRecord& record, WaitList& list, Sharing sharing)
+      : peers_(&peers), record_(&record), list_(&list), sharing_(sharing) {}
 
   /// Match::all: each slot compared true at some moment of the wait, in ascending order.
   /// Order:   acquires every word that satisfied it.
@@ -59,11 +59,13 @@ class Waiter {
   bool all(const WaitSpec& spec, Progress& progress, Arrival& arrival) const;
   bool any(const WaitSpec& spec, Progress& progress, Arrival& arrival) const;
   bool sum(const WaitSpec& spec, Progress& progress, Arrival& arrival) const;
+  void write_record(const WaitSpec& spec, const Progress& progress, const Activity& activity, SourceSite site);
   Result<Arrival> sleep(const WaitSpec& spec, Progress& progress, const Activity& activity, SourceSite site);
   bool sleep_once(const WaitSpec& spec, Progress& progress, Arrival& arrival, Time limit) const;
 
   const Peers* peers_;
   WaitRecord* record_;
+  WaitList* list_;
   Sharing sharing_;
 };
 

@@ -8,6 +8,7 @@
 #include "apps/bench/mpi_session.hpp"
 #include "apps/bench/pinning.hpp"
 #include "apps/shmoe/collective.hpp"
+#include "apps/shmoe/command.hpp"
 #include "apps/shmoe/machine.hpp"
 #include "apps/shmoe/say.hpp"
 #include "runtime/config.hpp"
@@ -94,7 +95,7 @@ Result<int> be_rank_or_abort(const BenchJob& job, const bootstrap::Launch& launc
 
 int bench_failed(const std::string& name, const Error& error) {
   say("{}: {}", name, to_string(error));
-  return error.code == Errc::broken_contract ? kExitContract : 1;
+  return exit_code_of(error);
 }
 
 int run_bench_job(const BenchJob& job) {
@@ -116,7 +117,7 @@ int run_bench_job(const BenchJob& job) {
   const auto code = be_rank_or_abort(job, *launch, **world);
   if (code) return *code;
   (*world)->tell_once(code.error(), [&] { told(job, code.error()); });
-  return code.error().code == Errc::broken_contract ? kExitContract : 1;
+  return exit_code_of(code.error());
 }
 
 }  // namespace shmoe::apps

@@ -38,7 +38,7 @@ CLI::Validator within(Number lowest, Number highest) {
   return CLI::Validator{fault_of, ""};
 }
 
-/// 85 for a broken contract, else 1; 86 is reserved for proven deadlocks, which nothing reports yet.
+/// 86 for a proven deadlock, 85 for a broken contract, else 1.
 int exit_code_of(const Error& error);
 
 /// Says what failed and returns the exit code.

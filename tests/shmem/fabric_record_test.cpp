@@ -89,7 +89,7 @@ TEST_CASE("record: a core's life and its operator follow what it says") {
     WaitRecord& record = job.seat(0).record();
     CHECK(life_of(record) == Life::parked);
     job.at(0).actor({.kind = ActorEvent::Kind::start, .op = {}, .round = Round{}}, SourceSite::here());
-    CHECK(life_of(record) == Life::parked);
+    CHECK(life_of(record) == Life::running);
     const std::uint64_t progress = record.progress.load();
     enter(job.at(0), "an operator with a name that is too long for it", 1);
     CHECK(record.op.text() == "an operator with a name");

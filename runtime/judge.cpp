@@ -1,0 +1,185 @@
+#include "runtime/judge.hpp"
+
+#include <algorithm>
+
+#include "shmem/wait.hpp"
+
+namespace shmoe::runtime {
+namespace {
+
+/// One stuck wait, as the rules below look at it.
+struct Waiting {
+  const CoreSight* core;
+  const WaitSight* spec;
+  Slot slot;
+  std::uint64_t seen;
+  const shmem::SlotFamily* family;
+};
+
+class Judge {
+ public:
+  explicit Judge(const Sight& sight) : sight_(sight), slots_(*sight.slots) {
+    for (const CoreSight& core : sight.cores) {
+      if (!core.busy || !core.wait) continue;
+      const Slot slot = core.wait->slot();
+      all_.push_back({&core, &*core.wait, slot, sight.word(core.wait->where, slot), &slots_.family_of(slot)});
+    }
+  }
+
+  Verdict verdict() const {
+    Verdict verdict{.kind = VerdictKind::deadlock_cycle,
+                    .text = "every core waits for a signal that only a waiting core could send",
+                    .stuck = {}};
+    const Waiting* root = nullptr;
+    const auto rule = [&](VerdictKind kind, auto applies, auto text) {
+      if (root != nullptr) return;
+      const auto found = std::find_if(all_.begin(), all_.end(), [&](const Waiting& w) { return applies(w); });
+      if (found == all_.end()) return;
+      root = &*found;
+      verdict.kind = kind;
+      verdict.text = text(*found);
+    };
+    rule(
+        VerdictKind::overrun, [&](const Waiting& w) { return overrun(w); },
+        [&](const Waiting& w) { return overrun_text(w); });
+    rule(
+        VerdictKind::sync_mismatch, [&](const Waiting& w) { return sync_mismatch(w); },
+        [&](const Waiting& w) { return sync_text(w); });
+    rule(
+        VerdictKind::misdirected, [&](const Waiting& w) { return astray(w).has_value(); },
+        [&](const Waiting& w) { return astray_text(w); });
+    rule(
+        VerdictKind::orphan_wait, [&](const Waiting& w) { return orphan(w); },
+        [&](const Waiting& w) { return orphan_text(w); });
+    if (root != nullptr) verdict.stuck.push_back(describe(*root));
+    if (verdict.kind == VerdictKind::misdirected) verdict.astray = SlotAt{astray(*root)->first, astray(*root)->second};
+    for (const Waiting& w : all_) {
+      if (&w != root) verdict.stuck.push_back(describe(w));
+    }
+    return verdict;
+  }
+
+ private:
+  [[nodiscard]] static std::string name(const Waiting& w) {
+    return fmt::format("rank {} core {}", w.core->rank, w.core->core);
+  }
+  [[nodiscard]] std::string slot_name(const Waiting& w) const {
+    return fmt::format("{} of rank {}", slots_.describe(w.slot), w.spec->where);
+  }
+  [[nodiscard]] bool overrun(const Waiting& w) const {
+    if (w.spec->match == shmem::Match::sum || w.spec->compare != Compare::equal) return false;
+    return std::ranges::all_of(w.spec->slots,
+                               [&](Slot slot) { return sight_.word(w.spec->where, slot) > w.spec->value; });
+  }
+  [[nodiscard]] std::string overrun_text(const Waiting& w) const {
+    return fmt::format(
+        "{} looks for {:#x} in {} and the word is already {:#x}: the writer went on before the waiter had "
+        "looked. A monotone word with >=, or a second buffer, keeps what was missed",
+        name(w), w.spec->value, slot_name(w), w.seen);
+  }
+
+  /// A core of the rank is not in this launch's SyncAll, and never will be.
+  [[nodiscard]] const CoreSight* missing(const Waiting& w) const {
+    const auto meets = [&](const CoreSight& core) {
+      return core.busy && core.wait && core.wait->slots.size() == 1 && core.wait->slot() == w.slot &&
+             core.wait->value == w.spec->value;
+    };
+    const std::span<const CoreSight> cores = sight_.of(w.core->rank);
+    const auto found = std::ranges::find_if_not(cores, meets);
+    return found == cores.end() ? nullptr : &*found;
+  }
+  /// Only where the others of the rank have left the launch or wait for another SyncAll.
+  [[nodiscard]] bool sync_mismatch(const Waiting& w) const {
+    if (w.family != &slots_.sync_all()) return false;
+    const CoreSight* other = missing(w);
+    if (other == nullptr) return w.seen != w.spec->value;
+    const bool elsewhere = other->busy && other->wait && &slots_.family_of(other->wait->slot()) != w.family;
+    return !elsewhere;
+  }
+  [[nodiscard]] std::string sync_text(const Waiting& w) const {
+    return fmt::format(
+        "{} waits in a SyncAll of {} that not every core of its rank has come to: {} arrivals of {}. Every "
+        "core of a launch must call SyncAll equally often",
+        name(w), w.core->op, w.seen, w.spec->value);
+  }
+
+  /// A slot beside the awaited one that holds the awaited word and that nobody waits for.
+  [[nodiscard]] std::optional<std::pair<Rank, Slot>> astray(const Waiting& w) const {
+    const bool one_word =
+        w.spec->match == shmem::Match::all && w.spec->compare != Compare::not_equal && w.spec->value != 0;
+    if (!one_word || w.family == &slots_.sync_all()) return std::nullopt;
+    for (Rank rank{0}; rank.value() < sight_.ranks; ++rank) {
+      for (std::uint32_t i = 0; i < w.family->count(); ++i) {
+        const Slot slot{w.family->first + i};
+        if (slot == w.slot && rank == w.spec->where) continue;
+        if (slots_.writer_of(slot, rank) != slots_.writer_of(w.slot, w.spec->where)) continue;
+        if (sight_.word(rank, slot) == w.spec->value && !sight_.looked_at(rank, slot)) return std::pair{rank, slot};
+      }
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] std::string astray_text(const Waiting& w) const {
+    const auto [rank, slot] = *astray(w);
+    return fmt::format(
+        "{} waits for {:#x} in {}; exactly this word lies in {} of rank {}, where nobody ever waits: the "
+        "signal went to another rank, buffer or index",
+        name(w), w.spec->value, slot_name(w), slots_.describe(slot), rank);
+  }
+
+  /// The rank has gone on to a later operator.
+  [[nodiscard]] bool left(Rank rank, const CoreSight& core) const {
+    return std::ranges::all_of(sight_.of(rank), [&](const CoreSight& other) {
+      return other.launch > core.launch && (other.op != core.op || other.round != core.round);
+    });
+  }
+  [[nodiscard]] bool orphan(const Waiting& w) const {
+    return std::ranges::all_of(sight_.writers_of(*w.spec),
+                               [&](Rank rank) { return sight_.ended(rank) || left(rank, *w.core); });
+  }
+  [[nodiscard]] std::string orphan_text(const Waiting& w) const {
+    return fmt::format("{} waits for {}, and every rank that may write it has {} without doing so", name(w), slot_name(w),
+                       sight_.ended(sight_.writers_of(*w.spec).front()) ? "ended" : "left " + w.core->op);
+  }
+
+  [[nodiscard]] StuckWait describe(const Waiting& w) const {
+    const char* sign = sign_of(w.spec->compare);
+    std::string what = fmt::format("{} to be {} {:#x}, sees {:#x}", slot_name(w), sign, w.spec->value, w.seen);
+    if (w.spec->match == shmem::Match::any) {
+      what = fmt::format("any of {} slots from {} on to be {} {:#x}", w.spec->slots.size(), slot_name(w), sign,
+                         w.spec->value);
+    } else if (w.spec->match == shmem::Match::sum) {
+      what = fmt::format("the sum of {} slots from {} on to lie in [{:#x}, {:#x}]", w.spec->slots.size(), slot_name(w),
+                         w.spec->value, w.spec->upper);
+    }
+    return {.rank = w.core->rank,
+            .core = w.core->core,
+            .op = w.core->op,
+            .round = w.core->round,
+            .what = std::move(what),
+            .site = w.core->site,
+            .writers = sight_.writers_of(*w.spec),
+            .where = w.spec->where,
+            .slot = w.slot,
+            .written = written(w)};
+  }
+
+  /// Of a slot that one rank writes.
+  [[nodiscard]] std::string written(const Waiting& w) const {
+    const std::optional<Rank> writer = slots_.writer_of(w.slot, w.spec->where);
+    if (!sight_.ledger || !writer || w.family->writers != shmem::Writers::source_rank) return {};
+    const LedgerSight last = sight_.ledger(*writer, w.spec->where, w.slot);
+    if (last.count == 0) return fmt::format("rank {} never signalled it", *writer);
+    return fmt::format("rank {} signalled it {} time{}, last {:#x} by core {} at {}", *writer, last.count,
+                       last.count == 1 ? "" : "s", last.value, last.core, last.site);
+  }
+
+  const Sight& sight_;
+  const shmem::SlotPlan& slots_;
+  std::vector<Waiting> all_;
+};
+
+}  // namespace
+
+Verdict judge(const Sight& sight) { return Judge(sight).verdict(); }
+
+}  // namespace shmoe::runtime

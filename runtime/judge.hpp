@@ -1,0 +1,12 @@
+#pragma once
+// Why nobody can go on, in the same words for the checker and for live jobs.
+
+#include "runtime/sight.hpp"
+#include "runtime/verdict.hpp"
+
+namespace shmoe::runtime {
+
+/// Of waits that cannot end: every core that waits in `sight` is stuck for ever.
+Verdict judge(const Sight& sight);
+
+}  // namespace shmoe::runtime

@@ -1,0 +1,20 @@
+#include "runtime/sight.hpp"
+
+#include <algorithm>
+
+namespace shmoe::runtime {
+
+bool Sight::ended(Rank rank) const {
+  return std::ranges::none_of(of(rank), [](const CoreSight& core) { return core.busy; });
+}
+
+std::vector<Rank> Sight::writers_of(const WaitSight& wait) const {
+  std::vector<Rank> writers;
+  for (Rank rank{0}; rank.value() < ranks; ++rank) {
+    const auto writes = [&](Slot slot) { return slots->may_write(slot, wait.where, rank); };
+    if (std::ranges::any_of(wait.slots, writes)) writers.push_back(rank);
+  }
+  return writers;
+}
+
+}  // namespace shmoe::runtime

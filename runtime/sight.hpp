@@ -1,0 +1,67 @@
+#pragma once
+// What every core of a communicator was doing at one moment: what a verdict on waits that cannot end is judged from. The
+// checker takes it from its scheduler, a live job from the wait records.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shmem/fabric.hpp"
+#include "shmem/signal.hpp"
+
+namespace shmoe::runtime {
+
+struct WaitSight {
+  Rank where;               // whose slots
+  std::vector<Slot> slots;  // of an all-wait the one that it lacks; of another one all
+  shmem::Match match = shmem::Match::all;
+  Compare compare = Compare::equal;
+  std::uint64_t value = 0;
+  std::uint64_t upper = 0;   // of a sum
+  bool may_give_up = false;  // it has a deadline of its own
+
+  [[nodiscard]] Slot slot() const { return slots.front(); }
+};
+
+struct CoreSight {
+  Rank rank;
+  Core core = {};
+  bool busy = false;  // in an operator
+  std::string op = {};
+  Round round = {};
+  std::uint64_t launch = 0;  // of this communicator, the how manieth; the same of all where nobody counts
+  std::string site = {};  // of the wait
+  std::optional<WaitSight> wait = {};
+};
+
+/// What a rank has noted of its signals to one slot.
+struct LedgerSight {
+  std::uint64_t count = 0;
+  std::uint64_t value = 0;  // of the last one
+  Core core = {};
+  std::string site = {};
+};
+
+struct Sight {
+  const shmem::SlotPlan* slots = nullptr;
+  std::int32_t ranks = 0;
+  std::vector<CoreSight> cores;  // by rank, then core; every rank has as many
+  std::function<std::uint64_t(Rank, Slot)> word;
+  /// Whether somebody has ever looked at a slot; yes where that is not known.
+  std::function<bool(Rank, Slot)> looked_at;
+  /// May be empty.
+  std::function<LedgerSight(Rank writer, Rank owner, Slot)> ledger = {};
+
+  [[nodiscard]] std::size_t cores_a_rank() const { return cores.size() / static_cast<std::size_t>(ranks); }
+  [[nodiscard]] std::span<const CoreSight> of(Rank rank) const {
+    return std::span{cores}.subspan(rank.index() * cores_a_rank(), cores_a_rank());
+  }
+  /// No core of the rank is in an operator.
+  [[nodiscard]] bool ended(Rank rank) const;
+  [[nodiscard]] std::vector<Rank> writers_of(const WaitSight& wait) const;
+};
+
+}  // namespace shmoe::runtime

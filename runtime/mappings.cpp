@@ -84,7 +84,7 @@ std::byte* Mappings::control_of(Rank rank) const {
 
 Result<void> Mappings::commit_block(std::uint64_t block) {
   const Offset memory = Offset{0} + shape_.map.size * block;
-  memory_.front().spread(memory, shape_.map.meta_window());  // everybody touches it on every peer
+  memory_.front().spread(memory, shape_.map.meta_window(), shape_.ranks);  // everybody touches it on every peer
   const Bytes meta = shape_.map.error_text.end() - Offset{0};
   if (Result<void> pages = commit(memory, meta); !pages) return pages;
   const Offset control = Offset{shmem::kControlHeaderBytes} + shape_.control.size() * block;

@@ -30,14 +30,14 @@ void tell_on(Rank teller, const Tell& tell) {
   tell();
 }
 
-/// The others wait in vain for a rank that has such an error, and do not know it.
-bool found_alone(const Error& error) {
+/// One rank has found it, whether the others know it from that rank or still wait for it.
+bool found_by_one(const Error& error) {
   switch (error.code) {
     case Errc::peer_lost:
     case Errc::aborted:
     case Errc::deadline:
     case Errc::mismatch: return false;
-    default: return !error.where || *error.where == rank_of_this_process();
+    default: return true;
   }
 }
 
@@ -64,7 +64,7 @@ void tell_once(const Witnesses& witnesses, const Error& error, const Tell& tell)
 void tell_alike(const Tell& tell) { tell_on(Rank{0}, tell); }
 
 void tell_failed_start(const Error& error, const Tell& tell) {
-  if (found_alone(error)) return tell();
+  if (found_by_one(error)) return tell_on(error.where.value_or(rank_of_this_process()), tell);
   const bool first_is_lost = error.code == Errc::peer_lost || error.code == Errc::deadline;
   tell_on(Rank{first_is_lost && error.where == Rank{0} ? 1 : 0}, tell);
 }

@@ -38,7 +38,7 @@ void tell_once(const Witnesses& witnesses, const Error& error, const Tell& tell)
 /// Order:   nothing; the others give rank 0 kAloneLimit.
 void tell_alike(const Tell& tell);
 
-/// Of an error before or while the ranks meet. Who alone has found it tells; what came from the others rank 0 tells, and
+/// Of an error before or while the ranks meet. The rank that has found it tells; what is between ranks rank 0 tells, and
 /// rank 1 where rank 0 is lost.
 /// Order:   as tell_alike.
 void tell_failed_start(const Error& error, const Tell& tell);

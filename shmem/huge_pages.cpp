@@ -20,7 +20,7 @@ namespace {
 // the system does by itself.
 constexpr int kMadviseCollapse = 25;
 constexpr auto kSmallPage = off_t{4096};
-constexpr std::uint64_t kPlenty = 64;
+constexpr std::uint64_t kPlenty = 8;
 
 std::string reason(int error) {
   switch (error) {
@@ -48,8 +48,8 @@ void HugePages::back(Offset from, Bytes size) {
   }
 }
 
-void HugePages::spread(Offset from, Bytes size) {
-  if (has_room(fd_, kPlenty * size.value())) back_areas(from, size);
+void HugePages::spread(Offset from, Bytes size, std::int32_t owners) {
+  if (has_room(fd_, kPlenty * size.value() * static_cast<std::uint64_t>(owners))) back_areas(from, size);
 }
 
 void HugePages::back_areas(Offset from, Bytes size) {

@@ -23,8 +23,9 @@ class HugePages {
   /// Backs the whole 2-MiB areas within the range, each once, with huge pages. Where that cannot be they stay as they
   /// are. Uses no memory that the range would not use with small pages; none where /dev/shm has not room for it all.
   void back(Offset from, Bytes size);
-  /// The same for a range that would not be used whole, where it is less than a 64th of the room in /dev/shm.
-  void spread(Offset from, Bytes size);
+  /// The same for a range that would not be used whole, where so many owners that do it take less than an eighth of the
+  /// room in /dev/shm.
+  void spread(Offset from, Bytes size, std::int32_t owners);
 
   /// Why areas have small pages; nothing where all have huge ones, or there was none yet.
   [[nodiscard]] const std::optional<std::string>& refusal() const { return refusal_; }

@@ -243,7 +243,7 @@ Result<void> Segment::commit(Offset from, Bytes size) {
                              kShmFolder, mib(size.value()), mib(available), kShmFolder)};
 }
 
-void Segment::spread(Offset from, Bytes size) { state_->huge.spread(from, size); }
+void Segment::spread(Offset from, Bytes size, std::int32_t owners) { state_->huge.spread(from, size, owners); }
 
 namespace {
 

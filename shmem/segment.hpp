@@ -59,9 +59,9 @@ class Segment {
   /// Errors:  outside the object: broken contract; out_of_memory with what was asked for, what is free, and what to do;
   ///          system.
   Result<void> commit(Offset from, Bytes size);
-  /// Huge pages for the whole areas of a range of which a part will be committed: more memory, so only where that is a
-  /// small part of what /dev/shm has left.
-  void spread(Offset from, Bytes size);
+  /// Huge pages for the whole areas of a range of which a part will be committed: more memory, so only where so many
+  /// owners that do it take a small part of what /dev/shm has left.
+  void spread(Offset from, Bytes size, std::int32_t owners);
   /// Why what was committed has small pages where it could have huge ones; nothing where it has.
   [[nodiscard]] const std::optional<std::string>& no_huge_pages() const;
 

@@ -88,6 +88,8 @@ Result<int> be_rank_or_abort(const BenchJob& job, const bootstrap::Launch& launc
     return aborted(Errc::broken_contract, violation.what());
   } catch (const std::bad_alloc&) {
     return aborted(Errc::out_of_memory, "lower --tokens or --hidden, or raise `ulimit -v`");
+  } catch (const std::exception& exception) {
+    return aborted(Errc::system, fmt::format("rank {}: {}", launch.rank, exception.what()));
   }
 }
 

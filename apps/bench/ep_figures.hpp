@@ -16,7 +16,7 @@ inline constexpr std::array kEpParts{EpPart::dispatch, EpPart::dispatch_consume,
 /// One sample a block.
 using Series = std::vector<double>;
 
-/// Microseconds from the first rank's start to the last rank's end.
+/// Microseconds from the first rank's start to the last rank's end; of dispatch and first read the sum of both.
 Series wall_us(const std::vector<Block>& blocks, std::size_t contender, EpPart part);
 /// Microseconds of CPU time of all ranks together, for each of `rows`.
 Series cpu_us_a_row(const std::vector<Block>& blocks, std::size_t contender, EpPart part, std::int64_t rows);

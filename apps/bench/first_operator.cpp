@@ -14,6 +14,7 @@
 #include "ops/ep/layout.hpp"
 #include "ops/ep/notify.hpp"
 #include "ops/ep/pipeline.hpp"
+#include "runtime/telling.hpp"
 #include "runtime/world.hpp"
 
 namespace shmoe::apps {
@@ -62,6 +63,7 @@ int main(int argc, char** argv) {
   }
   const auto done = shmoe::apps::run(since);
   if (done) return 0;
-  shmoe::apps::say("shmoe-first-operator: {}", to_string(done.error()));
+  shmoe::runtime::tell_failed_start(done.error(),
+                                    [&] { shmoe::apps::say("shmoe-first-operator: {}", to_string(done.error())); });
   return 1;
 }

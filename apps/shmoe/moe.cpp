@@ -192,6 +192,14 @@ Result<void> be_rank(const MoeOptions& options, const bootstrap::Launch& launch,
                       .where = launch.rank};
     world.abort(error);
     return error;
+  } catch (const std::exception& exception) {
+    // A thread that cannot be had, in the main: no operator throws anything else.
+    const Error error{
+        .code = Errc::system,
+        .context = fmt::format("rank {}: {}: raise `ulimit -u`, or lower SHMOE_CORES", launch.rank, exception.what()),
+        .where = launch.rank};
+    world.abort(error);
+    return error;
   }
 }
 

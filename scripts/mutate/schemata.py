@@ -155,7 +155,7 @@ def build(root, mutants, target="shmoe"):
         environment = {**os.environ, "CMAKE_CXX_COMPILER_LAUNCHER": "ccache"}
         # A mutant leaves variables unused, so no warnings.
         steps = (["cmake", "-S", place / "src", "-B", place / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
-                  "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -w"],
+                  "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -w", "-DCMAKE_UNITY_BUILD=ON"],
                  ["cmake", "--build", place / "build", "--target", target])
         for step in steps:
             ran = subprocess.run(step, env=environment, capture_output=True, text=True)

@@ -215,6 +215,16 @@ class Refused(cli.Case):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("[2] shmoe moe: system: 3 ranks need 35 open files, but the hard limit is 7", done.stderr)
 
+    def test_a_full_shm_is_one_message_whichever_rank_finds_it(self):
+        small = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$0" "$@"']
+        if subprocess.run([*small, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no mounts of one's own here")
+        done = subprocess.run([*small, cli.SHMOE, "moe", "--ranks", "8", "--steps", "1"], capture_output=True, text=True,
+                              timeout=cli.LIMIT_S)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr.count("shmoe moe: "), 1, done.stderr)
+        self.assertRegex(done.stderr, r"setting up failed on rank \d: /dev/shm is full: .* --shm-size")
+
     def test_a_heap_too_small_is_one_message(self):
         done = run("moe", "--ranks", 3, *SMALL, env={**os.environ, "SHMOE_HEAP": "64KiB", "SHMOE_BUFFSIZE": "0"})
         if done.returncode != 0:

@@ -19,6 +19,8 @@ namespace shmoe::test {
 
 /// What no operator may leave or touch.
 inline constexpr std::byte kCanary{0xA5};
+/// What outputs hold before: of every type no number, so that whoever adds to it is found out.
+inline constexpr std::byte kNoNumber{0xFF};
 
 /// The input of all ranks for one step. Payloads follow from the seed.
 struct EpCase {

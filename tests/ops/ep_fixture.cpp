@@ -241,7 +241,8 @@ Result<void> run_combine(runtime::Communicator& comm, const EpCase& input, const
   const std::size_t guard = kGuardRows * input.row_bytes();
   outcome.combined.assign(size + 2 * guard, kCanary);
   const auto x = std::span{outcome.combined}.subspan(guard, size);
-  outcome.gradients.assign(input.gradients ? tables.routing.topk_idx().size() * input.element_bytes() : 0, kCanary);
+  std::ranges::fill(x, kNoNumber);
+  outcome.gradients.assign(input.gradients ? tables.routing.topk_idx().size() * input.element_bytes() : 0, kNoNumber);
   ops::CombineArgs args = combine_args(input, room, tables, x, outcome.gradients);
   args.wait_cost = wait_cost;
   Result<void> summed = ops::combine_normal(comm, args);

@@ -131,8 +131,8 @@ TEST_CASE("combine again on the same tables gives the same tokens and gradients"
                    Result<test::Outcome> outcome = test::run_rows(comm, input, room, *tables);
                    for (int again = 0; outcome && again < 3; ++again) {
                      const std::size_t size = outcome->combined.size();
-                     outcome->combined.assign(size, test::kCanary);
-                     std::fill(outcome->gradients.begin(), outcome->gradients.end(), test::kCanary);
+                     outcome->combined.assign(size, test::kNoNumber);
+                     std::fill(outcome->gradients.begin(), outcome->gradients.end(), test::kNoNumber);
                      const Result<void> summed = ops::combine_normal(
                          comm, test::combine_args(input, room, *tables, outcome->combined, outcome->gradients));
                      if (!summed) return summed.error();

@@ -137,8 +137,8 @@ class Judge {
                                [&](Rank rank) { return sight_.ended(rank) || left(rank, *w.core); });
   }
   [[nodiscard]] std::string orphan_text(const Waiting& w) const {
-    return fmt::format("{} waits for {}, and every rank that may write it has {} without doing so", name(w), slot_name(w),
-                       sight_.ended(sight_.writers_of(*w.spec).front()) ? "ended" : "left " + w.core->op);
+    return fmt::format("{} waits for {}, and every rank that may write it has {} without doing so", name(w),
+                       slot_name(w), sight_.ended(sight_.writers_of(*w.spec).front()) ? "ended" : "left " + w.core->op);
   }
 
   [[nodiscard]] StuckWait describe(const Waiting& w) const {

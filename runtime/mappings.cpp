@@ -78,9 +78,7 @@ void Mappings::unlink() {
   control_.at(own_).unlink();
 }
 
-std::byte* Mappings::control_of(Rank rank) const {
-  return control_.at(rank).data() + shmem::kControlHeaderBytes;
-}
+std::byte* Mappings::control_of(Rank rank) const { return control_.at(rank).data() + shmem::kControlHeaderBytes; }
 
 Result<void> Mappings::commit_block(std::uint64_t block) {
   const Offset memory = Offset{0} + shape_.map.size * block;

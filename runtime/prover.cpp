@@ -159,10 +159,7 @@ std::optional<Verdict> Prover::ask(Core core) {
   // Echoes are read before the second look: an epoch that is still the same then was so when the number was repeated.
   const bool repeated = suspicion_ && all_repeat(suspicion_->number, suspicion_->look);
   Look now = look();
-  if (!is_lowest(now, core)) {
-    suspicion_.reset();
-    return std::nullopt;
-  }
+  if (!is_lowest(now, core)) return std::nullopt;  // another core of this rank may be
   if (!stands_as_before(now) || !is_asked(now)) {
     challenge(std::move(now));
     return std::nullopt;

@@ -33,7 +33,7 @@ struct CoreSight {
   std::string op = {};
   Round round = {};
   std::uint64_t launch = 0;  // of this communicator, the how manieth; the same of all where nobody counts
-  std::string site = {};  // of the wait
+  std::string site = {};     // of the wait
   std::optional<WaitSight> wait = {};
 };
 

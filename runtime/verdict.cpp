@@ -28,9 +28,8 @@ std::string_view name_of(VerdictKind kind) {
 std::string to_string(const Verdict& verdict) {
   std::string text = fmt::format("{}: {}", name_of(verdict.kind), verdict.text);
   for (const StuckWait& wait : verdict.stuck) {
-    text += fmt::format("\n  rank {} core {} in {} round {} waits at {} for {}; may be written by rank {}",
-                        wait.rank, wait.core, wait.op, wait.round, wait.site, wait.what,
-                        fmt::join(wait.writers, ", "));
+    text += fmt::format("\n  rank {} core {} in {} round {} waits at {} for {}; may be written by rank {}", wait.rank,
+                        wait.core, wait.op, wait.round, wait.site, wait.what, fmt::join(wait.writers, ", "));
     if (!wait.written.empty()) text += "; " + wait.written;
   }
   return text;

@@ -49,7 +49,7 @@ struct StuckWait {
   Core core;
   std::string op;
   Round round;
-  std::string what;  // "barrier[1] from rank 0 of rank 1 to be == 0x100000002, sees 0x100000001"
+  std::string what;           // "barrier[1] from rank 0 of rank 1 to be == 0x100000002, sees 0x100000001"
   std::string site;           // where it waits: "barrier.cpp:12"
   std::vector<Rank> writers;  // who may write the slot, by declaration
   Rank where = {};            // whose slot

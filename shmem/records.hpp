@@ -103,8 +103,8 @@ struct alignas(128) WaitRecord {
   std::atomic<std::uint8_t> may_give_up;  // the wait has a deadline of its own
   std::atomic<std::uint64_t> progress;    // operators entered and left
   std::atomic<std::uint64_t> launches;    // begun, this one counted
-  std::atomic<std::uint64_t> echo;  // the Challenge after which the core last looked in vain
-  RecordName op;                    // under no lock; empty between operators
+  std::atomic<std::uint64_t> echo;        // the Challenge after which the core last looked in vain
+  RecordName op;                          // under no lock; empty between operators
   RecordText site;
 };
 static_assert(sizeof(WaitRecord) == 128);

@@ -63,8 +63,9 @@ TEST_CASE("S1: in July's protocol dispatch deadlocks when rank 1 looks at its en
   for (const auto& outcome : run.outcomes) {
     REQUIRE(outcome);
     CHECK(outcome->code == Errc::deadlock);
-    CHECK_MESSAGE(support::contains(outcome->context, "overrun: rank 1 core 0 looks for 0x100000001 in barrier[1] from rank 0"),
-                  support::text_of(outcome));
+    CHECK_MESSAGE(
+        support::contains(outcome->context, "overrun: rank 1 core 0 looks for 0x100000001 in barrier[1] from rank 0"),
+        support::text_of(outcome));
   }
 }
 

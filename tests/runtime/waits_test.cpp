@@ -17,7 +17,7 @@ TEST_CASE("a deadline says who waited where for what, and what it saw") {
   const Outcomes outcomes = run_ranks(3, config, [&](World& world) -> Result<void> {
     Communicator& comm = world.all();
     if (Result<void> met = comm.barrier(); !met) return met;  // round 1
-    if (world.rank() == Rank{2}) {  // lives, and may still come
+    if (world.rank() == Rank{2}) {                            // lives, and may still come
       while (!comm.aborted()) std::this_thread::yield();
       return *comm.aborted();
     }

@@ -222,7 +222,10 @@ TEST_CASE("control map: records and entries tile the block without touching") {
     for (std::int32_t core = 0; core <= cores; ++core) {
       CHECK(at(&map.record(block, Core{core})) == 128U * static_cast<std::uint64_t>(core));
     }
-    CHECK(at(&map.ledger(block, 0)) == 128U * static_cast<std::uint64_t>(cores + 1));
+    CHECK(at(&map.list(block, Core{0})) == 128U * static_cast<std::uint64_t>(cores + 1));
+    CHECK(at(&map.list(block, Core{cores - 1})) + sizeof(WaitList) == at(&map.ledger(block, 0)));
+    CHECK(at(&map.ledger(block, 0)) ==
+          128U * static_cast<std::uint64_t>(cores + 1) + 576U * static_cast<std::uint64_t>(cores));
     CHECK(at(&map.ledger(block, 999)) + sizeof(LedgerEntry) <= map.size().value());
     CHECK(map.size().value() % 4096 == 0);
   }

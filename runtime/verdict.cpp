@@ -1,8 +1,17 @@
 #include "runtime/verdict.hpp"
 
+#include <algorithm>
+#include <span>
+
 #include <fmt/ranges.h>
 
 namespace shmoe::runtime {
+namespace {
+
+/// Of hundreds of ranks that are stuck the first few say why.
+constexpr std::size_t kMostWaits = 16;
+
+}  // namespace
 
 std::string_view name_of(VerdictKind kind) {
   switch (kind) {
@@ -27,11 +36,13 @@ std::string_view name_of(VerdictKind kind) {
 
 std::string to_string(const Verdict& verdict) {
   std::string text = fmt::format("{}: {}", name_of(verdict.kind), verdict.text);
-  for (const StuckWait& wait : verdict.stuck) {
+  const std::size_t shown = std::min(verdict.stuck.size(), kMostWaits);
+  for (const StuckWait& wait : std::span{verdict.stuck}.first(shown)) {
     text += fmt::format("\n  rank {} core {} in {} round {} waits at {} for {}; may be written by rank {}", wait.rank,
                         wait.core, wait.op, wait.round, wait.site, wait.what, fmt::join(wait.writers, ", "));
     if (!wait.written.empty()) text += "; " + wait.written;
   }
+  if (shown < verdict.stuck.size()) text += fmt::format("\n  and {} more waits", verdict.stuck.size() - shown);
   return text;
 }
 

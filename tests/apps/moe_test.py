@@ -1,11 +1,14 @@
 """The main job as processes: exact on recorded and drawn routing, and clear when it cannot be."""
 
+import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from cli import ROUTING, run
 
 STEPS = ("--steps", 2, "--warmup", 1)
 SMALL = ("--hidden", 64, "--tokens", 16, *STEPS)
+SOAK_S = float(os.environ.get("SHMOE_SOAK_S", "20"))
 
 
 class Job(cli.Case):
@@ -254,6 +258,42 @@ class Lost(cli.Case):
             launcher.kill()
             launcher.wait()
             cli.until(lambda: all(cli.is_gone(pid) for pid in pids), "the end of all ranks")
+
+
+class Soak(cli.Case):
+    """Nobody proves a deadlock of a job that goes on, however long its ranks are held up."""
+
+    def test_healthy_jobs_with_ranks_that_stop_and_go_on(self):
+        seed = int(os.environ.get("SHMOE_TEST_SEED", "1"))
+        print(f"SHMOE_TEST_SEED={seed}")
+        draw = random.Random(seed)
+        end = time.monotonic() + SOAK_S
+        while time.monotonic() < end:
+            words = ["moe", "--ranks", "8", "--cores", "2", "--hidden", "16", "--tokens", "4", "--steps", "150"]
+            with subprocess.Popen([cli.SHMOE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env={**os.environ, "SHMOE_LOG": "error"}) as launcher:
+                launcher.stderr.readline()
+                self.hold_up(launcher, draw)
+                out, err = launcher.communicate(timeout=cli.LIMIT_S)
+            self.assertEqual(launcher.returncode, 0, err)
+            self.assertIn("verified: bit-exact", out)
+
+    def hold_up(self, launcher, draw):
+        """Stops a rank for 10 to 400 ms, another one, and so on, until the job is done."""
+        while launcher.poll() is None:
+            children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+            if not children:
+                return
+            pid = int(draw.choice(children))
+            try:
+                os.kill(pid, signal.SIGSTOP)
+                time.sleep(draw.uniform(0.01, 0.4))
+            except ProcessLookupError:
+                continue
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+            time.sleep(draw.uniform(0, 0.05))
 
 
 def _rank(launcher, rank):

@@ -150,3 +150,25 @@ TEST_CASE("prover: nothing is proven of healthy rounds with pauses at every sign
       shmoe::test::pauses(seed));
   check_all_well(outcomes);
 }
+
+TEST_CASE("verdict: of many waits the first are shown, and how many there are more") {
+  Verdict verdict{.kind = VerdictKind::deadlock_cycle, .text = "all wait", .stuck = {}};
+  for (int rank = 0; rank < 20; ++rank) {
+    verdict.stuck.push_back({.rank = Rank{rank},
+                             .core = Core{0},
+                             .op = "ring",
+                             .round = Round{1},
+                             .what = "a flag",
+                             .site = "ring.cpp:1",
+                             .writers = {Rank{3}}});
+  }
+  const std::string text = to_string(verdict);
+  CHECK(text.starts_with(
+      "deadlock cycle: all wait\n  rank 0 core 0 in ring round 1 waits at ring.cpp:1 for a flag; may be "
+      "written by rank 3\n"));
+  CHECK(contains(text, "\n  rank 15 core 0 "));
+  CHECK(!contains(text, "rank 16 core 0 "));
+  CHECK(text.ends_with("\n  and 4 more waits"));
+  verdict.stuck.resize(16);
+  CHECK(!contains(to_string(verdict), "more"));
+}

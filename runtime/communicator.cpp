@@ -41,9 +41,13 @@ Communicator::Communicator(Parts parts)
       heap_(peers_.map->heap.at, peers_.map->heap.size) {
   // The wait asks the communicator first, then whoever was there before.
   peers_.overseer = [this, inner = std::move(peers_.overseer)](const shmem::SleepingWait& wait) {
-    std::optional<Error> error = aborted();
-    if (!error && inner) error = inner(wait);
-    return error;
+    if (std::optional<Error> error = aborted()) return error;
+    std::optional<Error> found = inner ? inner(wait) : std::nullopt;
+    // Whoever gives up may end before its peers have seen why.
+    if (found) {
+      if (std::optional<Error> error = aborted()) return error;
+    }
+    return found;
   };
   for (std::int32_t core = 0; core < grid_->cores(); ++core) {
     fabrics_.push_back(parts.make_fabric(peers_, Core{core}));

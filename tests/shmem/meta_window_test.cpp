@@ -18,8 +18,8 @@ using namespace shmoe::shmem::test;
 
 namespace {
 
-constexpr Bytes kSize{8 * kMiB};
-constexpr Bytes kMeta{2 * kMiB};
+constexpr Bytes kBlock{8 * kMiB};
+constexpr Bytes kWindow{2 * kMiB};
 
 struct TwoBlocks {
   ShmNames names;
@@ -28,9 +28,9 @@ struct TwoBlocks {
   std::array<std::byte*, 2> places;
 
   TwoBlocks()
-      : window(AddressWindow::reserve(2, kSize).value()),
-        first(Segment::create(names.of("0.mem"), kSize, window.claim(0)).value()),
-        second(Segment::create(names.of("1.mem"), kSize, window.claim(1)).value()),
+      : window(AddressWindow::reserve(2, kBlock).value()),
+        first(Segment::create(names.of("0.mem"), kBlock, window.claim(0)).value()),
+        second(Segment::create(names.of("1.mem"), kBlock, window.claim(1)).value()),
         places{first.data(), second.data()} {}
 };
 
@@ -45,16 +45,16 @@ std::size_t mappings_of_this_process() {
 
 TEST_CASE("meta window: the same bytes by both ways, side by side") {
   const TwoBlocks blocks;
-  const auto window = MetaWindow::map(blocks.places, kMeta);
+  const auto window = MetaWindow::map(blocks.places, kWindow);
   REQUIRE(window.has_value());
-  CHECK(window->of(Rank{1}) - window->of(Rank{0}) == static_cast<std::ptrdiff_t>(kMeta.value()));
+  CHECK(window->of(Rank{1}) - window->of(Rank{0}) == static_cast<std::ptrdiff_t>(kWindow.value()));
   CHECK(reinterpret_cast<std::uintptr_t>(window->of(Rank{0})) % kPageGranule == 0);
   for (int rank = 0; rank < 2; ++rank) {
     std::byte* block = blocks.places[static_cast<std::size_t>(rank)];
     block[0] = std::byte{1};
-    block[kMeta.value() - 1] = static_cast<std::byte>(2 + rank);
+    block[kWindow.value() - 1] = static_cast<std::byte>(2 + rank);
     CHECK(window->of(Rank{rank})[0] == std::byte{1});
-    CHECK(window->of(Rank{rank})[kMeta.value() - 1] == static_cast<std::byte>(2 + rank));
+    CHECK(window->of(Rank{rank})[kWindow.value() - 1] == static_cast<std::byte>(2 + rank));
     window->of(Rank{rank})[64] = static_cast<std::byte>(4 + rank);
     CHECK(block[64] == static_cast<std::byte>(4 + rank));
   }
@@ -62,13 +62,13 @@ TEST_CASE("meta window: the same bytes by both ways, side by side") {
 
 TEST_CASE("meta window: peers go through it for what lies in it as a whole, and around it for the rest") {
   const TwoBlocks blocks;
-  auto window = MetaWindow::map(blocks.places, kMeta);
+  auto window = MetaWindow::map(blocks.places, kWindow);
   REQUIRE(window.has_value());
   Peers peers;
   peers.mem.assign(blocks.places.begin(), blocks.places.end());
   CHECK(peers.place(Rank{1}, Offset{64}, Bytes{8}) == blocks.places[1] + 64);
   peers.meta = std::make_shared<const MetaWindow>(*std::move(window));
-  const Offset last{kMeta.value() - 8};
+  const Offset last{kWindow.value() - 8};
   CHECK(peers.place(Rank{1}, Offset{64}, Bytes{8}) == peers.meta->of(Rank{1}) + 64);
   CHECK(peers.place(Rank{0}, last, Bytes{8}) == peers.meta->of(Rank{0}) + last.value());
   CHECK(peers.place(Rank{0}, last, Bytes{9}) == blocks.places[0] + last.value());
@@ -78,7 +78,7 @@ TEST_CASE("meta window: it goes with its holder and leaves the blocks") {
   const TwoBlocks blocks;
   const std::size_t before = mappings_of_this_process();
   {
-    const auto window = MetaWindow::map(blocks.places, kMeta);
+    const auto window = MetaWindow::map(blocks.places, kWindow);
     REQUIRE(window.has_value());
     CHECK(mappings_of_this_process() > before);
   }

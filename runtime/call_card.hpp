@@ -21,9 +21,6 @@ class CallCard {
   /// At most kFields of them; names of at most 15 characters.
   CallCard& with(std::string_view name, std::int64_t value);
 
-  /// Of all that difference() looks at, and what a card begins with.
-  [[nodiscard]] std::uint64_t digest() const { return digest_; }
-
   /// Nothing where both agree, else "hidden is 128 on rank 3 and 64 on rank 0".
   [[nodiscard]] std::optional<std::string> difference(const CallCard& other, Rank mine, Rank theirs) const;
 
@@ -32,7 +29,7 @@ class CallCard {
     char name[16] = {};
     std::int64_t value = 0;
   };
-  std::uint64_t digest_;  // first: whoever agrees reads no further
+  std::uint64_t digest_;  // of all that difference() looks at; first, because whoever agrees reads no further
   char op_[24] = {};
   std::uint64_t count_ = 0;
   Field fields_[kFields] = {};

@@ -237,7 +237,7 @@ void Waiter::write_record(const WaitSpec& spec, const Progress& progress, const 
   record.match.store(static_cast<std::uint8_t>(spec.match), std::memory_order_relaxed);
   record.compare.store(static_cast<std::uint8_t>(spec.compare), std::memory_order_relaxed);
   // The limit of a SyncAll is not its caller's: whoever passes it fails like any wait that passes the general limit.
-  const bool sync_all = peers_->slots->family_of(spec.slots.front()).writers == Writers::own_cores;
+  const bool sync_all = peers_->slots->family_of(spec.slots.front()).name == "sync_all";
   record.may_give_up.store(spec.deadline && !sync_all ? 1 : 0, std::memory_order_relaxed);
   record.site.store(site.file, site.line);
   if (spec.match == Match::all) return;

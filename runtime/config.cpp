@@ -94,6 +94,11 @@ bool parse_weak(std::string_view text, Config& config) {
   return assign(config.weak_seed, number(text, 0, std::numeric_limits<std::uint64_t>::max()));
 }
 bool parse_strict(std::string_view text, Config& config) { return assign(config.strict, on_or_off(text)); }
+bool parse_prove(std::string_view text, Config& config) { return assign(config.prove, on_or_off(text)); }
+bool parse_verdict(std::string_view text, Config& config) {
+  config.verdict_file = text;
+  return !text.empty();
+}
 bool parse_log(std::string_view text, Config& config) {
   constexpr std::string_view kLevels[] = {"trace", "debug", "info", "warn", "error"};
   if (std::ranges::find(kLevels, text) == std::end(kLevels)) return false;
@@ -130,6 +135,8 @@ constexpr std::array kSettings{
             parse_pin},
     Setting{"SHMOE_WEAK", "0", "a seed; 0 is off", "puts land late, in an order drawn from the seed", parse_weak},
     Setting{"SHMOE_STRICT", "on", "on, off", "check writers and kinds of signals at every call", parse_strict},
+    Setting{"SHMOE_PROVE", "on", "on, off", "sleeping waits look for deadlocks and prove them", parse_prove},
+    Setting{"SHMOE_VERDICT", "", "a file", "where the rank that proves a deadlock writes it as JSON", parse_verdict},
     Setting{"SHMOE_LOG", "warn", "trace, debug, info, warn, error", "lowest level of log lines on stderr", parse_log},
     Setting{"SHMOE_RANK", "", "0 to size - 1", "rank of this process, instead of the launcher's", read_at_start},
     Setting{"SHMOE_SIZE", "", "1 to 4096", "number of ranks, instead of the launcher's", read_at_start},

@@ -35,6 +35,8 @@ struct Config {
   Pin pin = Pin::none;
   std::uint64_t weak_seed = 0;  // not 0: puts land late, drawn from this seed
   bool strict = true;
+  bool prove = true;         // waits that can never end are looked for
+  std::string verdict_file;  // where a proven deadlock is written as JSON; empty: nowhere
   std::string log_level;
 
   // Of the program, without a variable.

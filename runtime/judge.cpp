@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/root_cause.hpp"
 #include "shmem/wait.hpp"
 
 namespace shmoe::runtime {
@@ -170,7 +171,7 @@ class Judge {
     const LedgerSight last = sight_.ledger(*writer, w.spec->where, w.slot);
     if (last.count == 0) return fmt::format("rank {} never signalled it", *writer);
     return fmt::format("rank {} signalled it {} time{}, last {:#x} by core {} at {}", *writer, last.count,
-                       last.count == 1 ? "" : "s", last.value, last.core, last.site);
+                       last.count == 1 ? "" : "s", last.value, last.core, last.site());
   }
 
   const Sight& sight_;
@@ -180,6 +181,19 @@ class Judge {
 
 }  // namespace
 
-Verdict judge(const Sight& sight) { return Judge(sight).verdict(); }
+Verdict judge(const Sight& sight) {
+  Verdict verdict = Judge(sight).verdict();
+  if (!sight.ledger) return verdict;
+  verdict.causes = causes_of(sight, verdict.kind);
+  if (verdict.causes.empty()) return verdict;
+  const Cause& cause = verdict.causes.front();
+  if (cause.kind == CauseKind::wrong_rank || cause.kind == CauseKind::slot_drift) {
+    verdict.kind = VerdictKind::misdirected;
+    verdict.text = "a signal went to another rank or slot than the one that is waited for";
+  }
+  const auto at_cause = [&](const StuckWait& wait) { return wait.rank == cause.rank && wait.core == cause.core; };
+  std::ranges::stable_partition(verdict.stuck, at_cause);
+  return verdict;
+}
 
 }  // namespace shmoe::runtime

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "runtime/prover.hpp"
+#include "runtime/verdict_json.hpp"
 #include "shmem/wait.hpp"
 
 namespace shmoe::runtime {
@@ -82,7 +83,7 @@ class LossFinder {
 }  // namespace
 
 shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> members, std::int32_t cores, Gone gone,
-                              Log log) {
+                              Log log, std::string verdict_file) {
   // One cell a core: how often the core's current wait was reported. Each core touches its own.
   auto reported = std::make_shared<std::vector<std::int64_t>>(static_cast<std::size_t>(cores));
   // A copy, for its names: the communicator's own Peers moves.
@@ -103,6 +104,8 @@ shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> membe
                    .site = wait.site};
     }
     if (const auto verdict = prover ? prover->ask(wait.core) : std::nullopt) {
+      const Result<void> written = verdict_file.empty() ? Result<void>{} : write_json(*verdict, verdict_file);
+      if (!written) log.warn("{}", to_string(written.error()));
       return Error{.code = Errc::deadlock,
                    .context = to_string(*verdict),
                    .where = members[names->rank.index()],

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/log.hpp"
@@ -16,7 +17,8 @@ using Gone = std::function<std::optional<std::string>(Rank member)>;
 
 /// Errors:  the overseer returns peer_lost, naming the member by its world rank; deadlock, proven, with the verdict.
 /// A living member that does not signal is no error: a line in the log every few seconds.
+/// `verdict_file`: where a verdict is written as well; empty: nowhere.
 shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> members, std::int32_t cores, Gone gone,
-                              Log log);
+                              Log log, std::string verdict_file);
 
 }  // namespace shmoe::runtime

@@ -78,7 +78,12 @@ LedgerSight Prover::ledger(Rank writer, Rank owner, Slot slot) const {
   return {.count = entry.count.load(std::memory_order_relaxed),
           .value = entry.value.load(std::memory_order_relaxed),
           .core = Core{entry.core.load(std::memory_order_relaxed)},
-          .site = fmt::format("{}:{}", entry.site.text(), entry.site.number())};
+          .place = &entry.site};
+}
+
+std::uint64_t Prover::magic(Rank rank, Core core) const {
+  std::byte* place = peers_->place(rank, peers_->map->magic_of(core), Bytes{sizeof(std::uint64_t)});
+  return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(place)).load(std::memory_order_relaxed);
 }
 
 Prover::Look Prover::look() const {
@@ -88,7 +93,9 @@ Prover::Look Prover::look() const {
                       .cores = {},
                       .word = [this](Rank rank, Slot slot) { return shmem::load_slot(*peers_, rank, slot); },
                       .looked_at = [](Rank, Slot) { return true; },
-                      .ledger = [this](Rank writer, Rank owner, Slot slot) { return ledger(writer, owner, slot); }},
+                      .ledger = [this](Rank writer, Rank owner, Slot slot) { return ledger(writer, owner, slot); },
+                      .magic = [this](Rank rank, Core core) { return magic(rank, core); },
+                      .flag_word = peers_->flag_word},
             .epochs = {},
             .ended = std::vector<bool>(static_cast<std::size_t>(ranks)),
             .stuck = {}};

@@ -47,6 +47,7 @@ class Prover {
   [[nodiscard]] std::optional<WaitSight> wait_in(Rank rank, Core core) const;
   /// Of a slot that one rank writes.
   [[nodiscard]] LedgerSight ledger(Rank writer, Rank owner, Slot slot) const;
+  [[nodiscard]] std::uint64_t magic(Rank rank, Core core) const;
   [[nodiscard]] bool is_lowest(const Look& look, Core core) const;
   [[nodiscard]] bool stands_as_before(const Look& look) const;
   [[nodiscard]] bool all_repeat(std::uint64_t number, const Look& look) const;

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "shmem/fabric.hpp"
+#include "shmem/profile.hpp"
+#include "shmem/records.hpp"
 #include "shmem/signal.hpp"
 
 namespace shmoe::runtime {
@@ -42,7 +44,11 @@ struct LedgerSight {
   std::uint64_t count = 0;
   std::uint64_t value = 0;  // of the last one
   Core core = {};
-  std::string site = {};
+  const shmem::RecordText* place = nullptr;  // in the code
+
+  [[nodiscard]] std::string site() const {
+    return place == nullptr ? "an unknown place" : fmt::format("{}:{}", place->text(), place->number());
+  }
 };
 
 struct Sight {
@@ -54,6 +60,9 @@ struct Sight {
   std::function<bool(Rank, Slot)> looked_at;
   /// May be empty.
   std::function<LedgerSight(Rank writer, Rank owner, Slot)> ledger = {};
+  /// How many kernels with flags a core has begun. May be empty.
+  std::function<std::uint64_t(Rank, Core)> magic = {};
+  FlagWord flag_word = FlagWord::sequence56_error8;
 
   [[nodiscard]] std::size_t cores_a_rank() const { return cores.size() / static_cast<std::size_t>(ranks); }
   [[nodiscard]] std::span<const CoreSight> of(Rank rank) const {

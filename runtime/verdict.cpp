@@ -36,6 +36,13 @@ std::string_view name_of(VerdictKind kind) {
 
 std::string to_string(const Verdict& verdict) {
   std::string text = fmt::format("{}: {}", name_of(verdict.kind), verdict.text);
+  for (const Cause& cause : verdict.causes) {
+    const bool first = &cause == &verdict.causes.front();
+    if (first) text += fmt::format("\n  cause: {}: {}", name_of(cause.kind), cause.because);
+    if (first) text += fmt::format("\n  what to do: {}", advice_on(cause.kind));
+    if (!first)
+      text += fmt::format("\n  also fits: {}: {}; {}", name_of(cause.kind), cause.because, told_apart_by(cause.kind));
+  }
   const std::size_t shown = std::min(verdict.stuck.size(), kMostWaits);
   for (const StuckWait& wait : std::span{verdict.stuck}.first(shown)) {
     text += fmt::format("\n  rank {} core {} in {} round {} waits at {} for {}; may be written by rank {}", wait.rank,

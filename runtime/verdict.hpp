@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/cause.hpp"
 #include "shmem/fabric.hpp"
 #include "shmem/result.hpp"
 
@@ -84,11 +85,12 @@ struct Verdict {
   std::vector<StuckWait> stuck;           // the cause first
   std::optional<SlotAt> astray = {};      // of misdirected: where the word lies
   std::optional<Conflict> conflict = {};  // of the verdicts on memory
+  std::vector<Cause> causes = {};         // of waits that cannot end, the likeliest first
 
   [[nodiscard]] bool clean() const { return kind == VerdictKind::clean; }
 };
 
-/// The sentence and the stuck waits, one a line.
+/// The sentence, the cause with what to do about it, and the stuck waits, one a line.
 std::string to_string(const Verdict& verdict);
 
 }  // namespace shmoe::runtime

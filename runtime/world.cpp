@@ -44,9 +44,9 @@ shmem::Peers World::State::peers_of(CommunicatorId id, const std::vector<Rank>& 
   const std::uint64_t control_block = job.shape.control.size().value() * id.index();
   for (const Rank member : members) {
     peers.mem.push_back(job.memory[member.index()] + block.value());
-    peers.controls.push_back(job.control[member.index()] + control_block);
+    if (job.config.prove) peers.controls.push_back(job.control[member.index()] + control_block);
   }
-  peers.control = peers.controls[peers.rank.index()];
+  peers.control = job.control[job.rank.index()] + control_block;
   peers.map = std::make_shared<shmem::BlockMap>(job.shape.map);
   peers.slots = std::make_shared<shmem::SlotPlan>(job.shape.slots);
   peers.control_map = job.shape.control;
@@ -60,7 +60,7 @@ shmem::Peers World::State::peers_of(CommunicatorId id, const std::vector<Rank>& 
   peers.copy = job.copy;
   peers.views = job.config.views;
   Gone gone = [gone = job.gone, members](Rank member) { return gone(members[member.index()]); };
-  peers.overseer = make_overseer(peers, members, job.config.cores, std::move(gone), job.log);
+  peers.overseer = make_overseer(peers, members, job.config.cores, std::move(gone), job.log, job.config.verdict_file);
   return peers;
 }
 

@@ -23,6 +23,7 @@ void add_moe(CLI::App& app, Invocation& invocation);
 void add_clean(CLI::App& app, Invocation& invocation);
 void add_info(CLI::App& app, Invocation& invocation);
 void add_check(CLI::App& app, Invocation& invocation);
+void add_museum(CLI::App& app, Invocation& invocation);
 void add_bench(CLI::App& app, Invocation& invocation);
 
 /// Of an option: a decimal number of [lowest, highest]. CLI::Range takes NaN for one, and wraps what does not fit.

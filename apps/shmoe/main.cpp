@@ -24,6 +24,7 @@ constexpr const char* kDescription =
     "  shmoe run -n 4 -- ./program    start the ranks of any program\n"
     "  shmoe info --layout            where everything lies in a rank's memory\n"
     "  shmoe check run all            search schedules for deadlocks and races\n"
+    "  shmoe museum run all           bugs of signal protocols, each with its verdict and cause\n"
     "  mpirun -np 2 shmoe bench ep    how fast, beside MPI and the limits of the machine\n"
     "  shmoe moe --help               more about one command";
 
@@ -131,6 +132,7 @@ int run_command_line(int argc, char** argv) {
   add_info(app, invocation);
   add_clean(app, invocation);
   add_check(app, invocation);
+  add_museum(app, invocation);
   add_bench(app, invocation);
   app.footer("\nSettings from the environment:\n" + runtime::settings_text());
   const int code = parse_and_run(app, invocation);

@@ -57,6 +57,8 @@ TEST_CASE("every setting takes its values") {
                             {"SHMOE_PIN", "cores"},
                             {"SHMOE_WEAK", "18446744073709551615"},
                             {"SHMOE_STRICT", "off"},
+                            {"SHMOE_PROVE", "off"},
+                            {"SHMOE_VERDICT", "found.json"},
                             {"SHMOE_LOG", "trace"}});
   REQUIRE(config);
   CHECK(config->cores == 48);
@@ -71,6 +73,8 @@ TEST_CASE("every setting takes its values") {
   CHECK(config->copy == shmem::CopyKind::movsb);
   CHECK(config->weak_seed == 18446744073709551615U);
   CHECK_FALSE(config->strict);
+  CHECK_FALSE(config->prove);
+  CHECK(config->verdict_file == "found.json");
   CHECK(config->log_level == "trace");
 }
 
@@ -108,6 +112,8 @@ TEST_CASE("a bad value is named with what the variable takes") {
                                                         {"SHMOE_VIEWS", "1"},
                                                         {"SHMOE_WEAK", "on"},
                                                         {"SHMOE_STRICT", "ON"},
+                                                        {"SHMOE_PROVE", "1"},
+                                                        {"SHMOE_VERDICT", ""},
                                                         {"SHMOE_LOG", "warning"}};
   for (const auto& other : others) {
     CAPTURE(other.first);

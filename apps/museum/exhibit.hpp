@@ -1,0 +1,45 @@
+#pragma once
+// One bug of a signal protocol, small enough to read, that fails in one way and in no other.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/world.hpp"
+#include "runtime/zero_buffer_sync.hpp"
+
+namespace shmoe::apps {
+
+struct Exhibit {
+  std::string name;
+  std::string what;      // one line
+  std::string expected;  // "verdict: cause", or the name of an error; the first line of its file says the same
+  std::string story;     // what goes wrong and why, and what cures it
+  std::int32_t ranks = 2;
+  std::int32_t cores = 1;
+  Profile profile = kSafe;
+  std::string faults = {};  // a plan as in apps/11_faults
+  /// Slot families of its own; may be empty.
+  std::function<void(shmem::SlotPlan&, const shmem::BlockMap&)> slots = {};
+  /// What each rank does.
+  std::function<Result<void>(runtime::World&)> run;
+};
+
+/// All of them, in the order of the catalogue.
+std::vector<Exhibit> collection();
+
+/// One kernel, on every rank.
+inline std::function<Result<void>(runtime::World&)> kernel(const char* op,
+                                                           std::function<void(runtime::CoreContext&)> body) {
+  return [op, body = std::move(body)](runtime::World& world) { return world.all().launch(op, body); };
+}
+
+/// A kernel of so many barriers.
+inline Result<void> barriers(runtime::World& world, const char* op, int count) {
+  return world.all().launch(op, [count](runtime::CoreContext& context) {
+    runtime::ZeroBufferSync sync(context);
+    for (int i = 0; i < count; ++i) sync.barrier_all();
+  });
+}
+
+}  // namespace shmoe::apps

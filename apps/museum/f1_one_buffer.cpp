@@ -1,0 +1,41 @@
+// overrun: buffer reused too early
+#include "apps/museum/exhibits.hpp"
+
+namespace shmoe::apps {
+namespace {
+
+/// A barrier without ping-pong: every round in buffer 0.
+void barrier_in_one_buffer(runtime::CoreContext& context, std::uint64_t magic) {
+  const std::uint64_t word = shmem::published_word(magic, 1);
+  for (Rank rank{0}; rank.value() < context.ranks(); ++rank) {
+    if (rank == context.rank()) continue;
+    context.signal(rank, context.slots().barrier().at(0, context.rank()), shmem::SignalOp::set, word);
+  }
+  for (Rank rank{0}; rank.value() < context.ranks(); ++rank) {
+    if (rank == context.rank()) continue;
+    context.wait(context.slots().barrier().at(0, rank), Compare::equal, word).ordering_only();
+  }
+}
+
+}  // namespace
+
+Exhibit one_buffer() {
+  return {.name = "F1",
+          .what = "no ping-pong: the barriers of all kernels use one buffer",
+          .expected = "overrun: buffer reused too early",
+          .story =
+              "Rank 1 has signalled barrier 2 and looks late. Rank 0 leaves it and signals barrier 3 into the same "
+              "slot. Two buffers by turns are what keeps a fast rank's next word away from a slow rank's wait.",
+          .profile = kFaithful202607,
+          .faults = "rank 1 in step launch 2 wait 1: late",
+          .run = [](runtime::World& world) -> Result<void> {
+            for (std::uint64_t magic = 1; magic <= 3; ++magic) {
+              const Result<void> done = world.all().launch(
+                  "step", [magic](runtime::CoreContext& context) { barrier_in_one_buffer(context, magic); });
+              if (!done) return done;
+            }
+            return {};
+          }};
+}
+
+}  // namespace shmoe::apps

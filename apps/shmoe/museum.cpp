@@ -1,0 +1,240 @@
+// shmoe museum: bugs of signal protocols that fail in the way that is written on them.
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/museum/exhibit.hpp"
+#include "apps/shmoe/command.hpp"
+#include "apps/shmoe/process_group.hpp"
+#include "bootstrap/launch.hpp"
+#include "shmem/segment.hpp"
+
+namespace shmoe::apps {
+namespace {
+
+constexpr const char* kName = "shmoe museum";
+constexpr const char* kDescription =
+    "Bugs of signal protocols, a small program each, that deadlock or fail in one way.\n\n"
+    "  shmoe museum list\n"
+    "  shmoe museum explain S1     what goes wrong, and the cure\n"
+    "  shmoe museum run S1         runs it in processes and prints the verdict with its proof\n"
+    "  shmoe museum run all        and compares each verdict and cause with what is written on the exhibit\n\n"
+    "Names are those of the catalogues of hazards: S and F of the zero-buffer path, H of the framework, D of the tile\n"
+    "language. The verdict knows nothing of the exhibit: it looks at waits, words, signals sent and rounds.\n"
+    "Exit code of run: 0 if everything failed as it should, else 1.";
+
+struct MuseumOptions {
+  std::string name;
+  std::int32_t repeat = 1;
+  bool json = false;
+};
+
+/// How a run ended, and what was said about it.
+struct Ending {
+  std::string outcome;  // "verdict: cause", the name of an error, or "clean"
+  std::string report;
+};
+
+std::string read_file(const std::filesystem::path& file) {
+  std::ostringstream text;
+  text << std::ifstream{file}.rdbuf();
+  return text.str();
+}
+
+/// A folder for the reports of one run.
+class ReportFolder {
+ public:
+  ReportFolder() {
+    std::string pattern = std::filesystem::temp_directory_path() / "shmoe-museum-XXXXXX";
+    if (const char* made = ::mkdtemp(pattern.data())) path_ = made;
+  }
+  ~ReportFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ReportFolder(const ReportFolder&) = delete;
+  ReportFolder& operator=(const ReportFolder&) = delete;
+  [[nodiscard]] std::string verdict() const { return path_ / "verdict.json"; }
+  [[nodiscard]] std::string error() const { return path_ / "error"; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+constexpr const char* kReportVariable = "SHMOE_MUSEUM_REPORT";
+
+Ending ending_of(const ReportFolder& folder) {
+  const std::string error = read_file(folder.error());
+  if (error.empty()) return {.outcome = "clean", .report = "no rank failed"};
+  const auto line = error.find('\n');
+  Ending ending{.outcome = error.substr(0, line), .report = error.substr(line + 1)};
+  const auto verdict = nlohmann::json::parse(read_file(folder.verdict()), nullptr, false);
+  if (verdict.is_discarded()) return ending;
+  const auto& causes = verdict["causes"];
+  const std::string cause = causes.empty() ? "cause unknown" : causes.front()["cause"].get<std::string>();
+  ending.outcome = fmt::format("{}: {}", verdict["verdict"].get<std::string>(), cause);
+  return ending;
+}
+
+Result<Ending> run_once(const Exhibit& exhibit) {
+  const ReportFolder folder;
+  const GroupPlan plan{.name = kName,
+                       .ranks = exhibit.ranks,
+                       .command = {"/proc/self/exe", "museum", "run", exhibit.name},
+                       .environment = {{"SHMOE_VERDICT", folder.verdict()}, {kReportVariable, folder.error()}},
+                       .prefix = false,
+                       .report_exits = false,
+                       .limit = std::chrono::seconds(60)};
+  const Result<int> code = run_group(plan);
+  static_cast<void>(shmem::clean_stale(false));
+  if (!code) return code.error();
+  return ending_of(folder);
+}
+
+Result<runtime::Config> config_of(const Exhibit& exhibit) {
+  Result<runtime::Config> config = runtime::Config::load();
+  if (!config) return config;
+  config->cores = exhibit.cores;
+  config->profile = exhibit.profile;
+  config->communicators = 1;
+  config->heap = Bytes{2U << 20};
+  config->ipc_data = Bytes{0};
+  config->faults = exhibit.faults;
+  config->declare_slots = exhibit.slots;
+  return config;
+}
+
+void report(const Error& error) {
+  const char* file = std::getenv(kReportVariable);
+  if (file == nullptr) return;
+  std::ofstream{file} << name_of(error.code) << '\n' << to_string(error) << '\n';
+}
+
+int be_rank(const Exhibit& exhibit) {
+  const auto config = config_of(exhibit);
+  if (!config) return failed(kName, config.error());
+  const auto world = runtime::World::create(*config);
+  if (!world) return failed(kName, world.error());
+  Result<void> done = exhibit.run(**world);
+  if (done) done = (*world)->finalize();
+  if (done) return 0;
+  (*world)->tell_once(done.error(), [&] { report(done.error()); });
+  return exit_code_of(done.error());
+}
+
+std::vector<Exhibit> chosen(const std::string& name) {
+  std::vector<Exhibit> all = collection();
+  if (name != "all") std::erase_if(all, [&](const Exhibit& exhibit) { return exhibit.name != name; });
+  return all;
+}
+
+/// How often it failed as it should.
+Result<std::int32_t> run_exhibit(const Exhibit& exhibit, const MuseumOptions& options, nlohmann::ordered_json& rows) {
+  std::int32_t right = 0;
+  for (std::int32_t i = 0; i < options.repeat; ++i) {
+    const Result<Ending> ending = run_once(exhibit);
+    if (!ending) return ending.error();
+    const bool as_expected = ending->outcome == exhibit.expected;
+    right += as_expected ? 1 : 0;
+    rows.push_back({{"exhibit", exhibit.name},
+                    {"expected", exhibit.expected},
+                    {"found", ending->outcome},
+                    {"as_expected", as_expected},
+                    {"report", ending->report}});
+    if (options.json) continue;
+    if (options.name != "all" || !as_expected) fmt::print("{}\n", ending->report);
+    fmt::print("{:<6}{:<10}{}{}\n", exhibit.name, as_expected ? "as shown" : "DIFFERS", ending->outcome,
+               as_expected ? "" : fmt::format("; expected {}", exhibit.expected));
+    std::fflush(stdout);
+  }
+  return right;
+}
+
+int unknown(const std::string& name) {
+  say("{}: there is no exhibit '{}'; see shmoe museum list", kName, name);
+  return 1;
+}
+
+int run(const MuseumOptions& options) {
+  const std::vector<Exhibit> exhibits = chosen(options.name);
+  if (exhibits.empty()) return unknown(options.name);
+  const auto launch = bootstrap::detect_launch(bootstrap::process_environment());
+  if (!launch) return failed(kName, launch.error());
+  if (launch->launcher != "none") return be_rank(exhibits.front());
+  std::int32_t right = 0;
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Exhibit& exhibit : exhibits) {
+    const Result<std::int32_t> as_expected = run_exhibit(exhibit, options, rows);
+    if (!as_expected) return failed(kName, as_expected.error());
+    right += *as_expected;
+  }
+  const auto runs = static_cast<std::int32_t>(exhibits.size()) * options.repeat;
+  if (options.json) fmt::print("{}\n", nlohmann::ordered_json{{"schema", 1}, {"runs", rows}}.dump(2));
+  if (!options.json && runs > 1) fmt::print("{} of {} failed as they should\n", right, runs);
+  return right == runs ? 0 : 1;
+}
+
+int list(const MuseumOptions& options) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Exhibit& exhibit : collection()) {
+    rows.push_back({{"exhibit", exhibit.name}, {"what", exhibit.what}, {"expected", exhibit.expected}});
+    if (!options.json) fmt::print("{:<6}{:<46}{}\n", exhibit.name, exhibit.expected, exhibit.what);
+  }
+  if (options.json) fmt::print("{}\n", nlohmann::ordered_json{{"schema", 1}, {"exhibits", rows}}.dump(2));
+  return 0;
+}
+
+/// Broken at spaces, for a terminal.
+std::string wrapped(std::string text) {
+  constexpr std::size_t kWidth = 100;
+  for (std::size_t begin = 0; begin + kWidth < text.size();) {
+    const auto space = text.rfind(' ', begin + kWidth);
+    if (space == std::string::npos || space <= begin) break;
+    text[space] = '\n';
+    begin = space + 1;
+  }
+  return text;
+}
+
+int explain(const MuseumOptions& options) {
+  const std::vector<Exhibit> exhibits = chosen(options.name);
+  if (exhibits.empty()) return unknown(options.name);
+  for (const Exhibit& exhibit : exhibits) {
+    fmt::print("{}: {}\nverdict: {}\n{} ranks, {} core{} each, profile {}\n", exhibit.name, exhibit.what,
+               exhibit.expected, exhibit.ranks, exhibit.cores, exhibit.cores == 1 ? "" : "s",
+               name_of(exhibit.profile.id));
+    if (!exhibit.faults.empty()) fmt::print("fault: {}\n", exhibit.faults);
+    fmt::print("\n{}\n\n", wrapped(exhibit.story));
+  }
+  fmt::print("see it fail: shmoe museum run {}\n", options.name);
+  return 0;
+}
+
+}  // namespace
+
+void add_museum(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<MuseumOptions>();
+  CLI::App* command = app.add_subcommand("museum", kDescription);
+  command->require_subcommand(1);
+  CLI::App* list_command = command->add_subcommand("list", "every exhibit, with the verdict and cause it shows");
+  list_command->add_flag("--json", options->json, "as one JSON object");
+  list_command->callback([=, &invocation] { invocation.exit_code = list(*options); });
+  CLI::App* run_command = command->add_subcommand("run", "runs an exhibit, or all, and compares the verdict");
+  run_command->add_option("EXHIBIT", options->name, "its name, or all")->required();
+  run_command->add_option("--repeat", options->repeat, "how often each runs, default 1")
+      ->check(within<std::int32_t>(1, 1000))
+      ->type_name("N");
+  run_command->add_flag("--json", options->json, "as one JSON object");
+  run_command->callback([=, &invocation] { invocation.exit_code = run(*options); });
+  CLI::App* explain_command = command->add_subcommand("explain", "what goes wrong in an exhibit, and the cure");
+  explain_command->add_option("EXHIBIT", options->name, "its name, or all")->required();
+  explain_command->callback([=, &invocation] { invocation.exit_code = explain(*options); });
+}
+
+}  // namespace shmoe::apps

@@ -1,0 +1,76 @@
+#include "runtime/cause.hpp"
+
+namespace shmoe::runtime {
+
+std::string_view name_of(CauseKind kind) {
+  switch (kind) {
+    case CauseKind::two_barriers_in_one_epoch: return "two barriers in one epoch";
+    case CauseKind::buffer_reused_early: return "buffer reused too early";
+    case CauseKind::magic_drift: return "magic drift";
+    case CauseKind::core_count_drift: return "core-count drift";
+    case CauseKind::operator_order: return "operator order differs";
+    case CauseKind::operator_left_out: return "operator left out";
+    case CauseKind::missing_notify: return "missing notify";
+    case CauseKind::notify_range: return "notify range unlike wait range";
+    case CauseKind::wrong_rank: return "notify to the wrong rank";
+    case CauseKind::slot_drift: return "slot formula drift";
+    case CauseKind::doubled_notify: return "doubled notify";
+    case CauseKind::wrong_word: return "wrong word";
+    case CauseKind::slot_erased: return "slot erased";
+    case CauseKind::sync_all_left: return "SyncAll left out by a core";
+    case CauseKind::wait_first: return "wait before notify";
+    case CauseKind::credit_missing: return "credit return missing";
+    case CauseKind::double_reset: return "double reset";
+    case CauseKind::oversized_grid: return "oversized grid";
+  }
+  return "unknown";
+}
+
+std::string_view advice_on(CauseKind kind) {
+  switch (kind) {
+    case CauseKind::two_barriers_in_one_epoch:
+      return "compare with >= on a word that grows, or choose the buffer by the count of barriers and not of kernels";
+    case CauseKind::buffer_reused_early:
+      return "two barriers in a row must use different buffers: choose the buffer by the count of barriers";
+    case CauseKind::magic_drift:
+      return "take one round at the entry of each kernel, on every rank, also where there is nothing to send";
+    case CauseKind::core_count_drift:
+      return "launch every kernel that takes a round on the same cores, or let the others catch up with core 0";
+    case CauseKind::operator_order: return "call the same operators in the same order on every rank";
+    case CauseKind::operator_left_out:
+      return "every rank calls every operator, also with no tokens; look for a return before the call";
+    case CauseKind::missing_notify: return "look at the path by which the writer leaves without the signal";
+    case CauseKind::notify_range:
+      return "give the loop that notifies the bounds of the loop that stores and of the wait";
+    case CauseKind::wrong_rank: return "notify the rank that waits: index ranks by destination, not by source or self";
+    case CauseKind::slot_drift: return "compute the slot on both sides by one function: buffer, source, event";
+    case CauseKind::doubled_notify: return "signal once a round, or wait with >=";
+    case CauseKind::wrong_word: return "build the word from the same round and count on both sides";
+    case CauseKind::slot_erased:
+      return "clear slots on the host before a barrier of all ranks, and let nothing else share their bytes";
+    case CauseKind::sync_all_left:
+      return "every core of a launch calls SyncAll equally often, also a core without work";
+    case CauseKind::wait_first: return "signal before you wait, on one rank of the cycle at least";
+    case CauseKind::credit_missing:
+      return "reset the slot after the last read of its buffer, before the next round needs it";
+    case CauseKind::double_reset: return "let exactly one consumer reset a slot, once for each time it is filled";
+    case CauseKind::oversized_grid:
+      return "launch no more blocks than there are cores, or let no block wait for a later one";
+  }
+  return {};
+}
+
+std::string_view told_apart_by(CauseKind kind) {
+  switch (kind) {
+    case CauseKind::missing_notify: return "if the signal is not in the events of the writer, it was never sent";
+    case CauseKind::notify_range: return "if the loop that stores is longer than the one that notifies";
+    case CauseKind::wrong_rank:
+    case CauseKind::slot_drift: return "if the writer's events show the same word sent elsewhere in this round";
+    case CauseKind::wait_first: return "if the writer would signal after its own wait, and not before";
+    case CauseKind::slot_erased: return "if the writer's events show the signal, and the word is not there";
+    case CauseKind::operator_left_out: return "if the operators the ranks have called differ";
+    default: return "the events of the ranks show the order of signals and waits";
+  }
+}
+
+}  // namespace shmoe::runtime

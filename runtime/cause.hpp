@@ -1,0 +1,48 @@
+#pragma once
+// The steps of a signal protocol that break, by name, and what to do about each.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "shmem/types.hpp"
+
+namespace shmoe::runtime {
+
+/// The step of the protocol that is broken.
+enum class CauseKind : std::uint8_t {
+  two_barriers_in_one_epoch,  // a second barrier of one kernel overwrote the first before it was seen
+  buffer_reused_early,        // a barrier of the next kernel did
+  magic_drift,                // ranks number the same kernel differently
+  core_count_drift,           // cores of one rank do
+  operator_order,             // ranks are in different operators
+  operator_left_out,          // a rank has called fewer of them
+  missing_notify,
+  notify_range,  // some events of a wait are signalled, others never
+  wrong_rank,    // the notify went to another rank
+  slot_drift,    // it went to another slot of the right rank
+  doubled_notify,
+  wrong_word,
+  slot_erased,     // the word was there, and nobody who may write the slot took it away
+  sync_all_left,   // a core called SyncAll less often than the others
+  wait_first,      // everybody waits before it signals
+  credit_missing,  // a consumer never gave its slot back
+  double_reset,    // a slot was given back more often than it was filled
+  oversized_grid,  // who should signal has not started: its block runs after one that waits
+};
+
+std::string_view name_of(CauseKind kind);
+
+struct Cause {
+  CauseKind kind;
+  std::string because;  // the evidence
+  Rank rank = {};       // whose wait it was found at
+  Core core = {};
+};
+
+/// What to do about it.
+std::string_view advice_on(CauseKind kind);
+/// What would tell it from other causes that leave the same traces.
+std::string_view told_apart_by(CauseKind kind);
+
+}  // namespace shmoe::runtime

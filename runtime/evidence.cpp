@@ -1,0 +1,95 @@
+#include "runtime/evidence.hpp"
+
+#include <algorithm>
+
+#include "shmem/wait.hpp"
+
+namespace shmoe::runtime {
+
+bool Edge::ends_with(std::uint64_t word) const { return shmem::satisfies(compare, word, wanted); }
+
+Evidence::Evidence(const Sight& sight) : sight_(&sight) {
+  for (const CoreSight& core : sight.cores) {
+    if (core.busy && core.wait) add_edges(core);
+  }
+}
+
+void Evidence::add_edges(const CoreSight& core) {
+  const WaitSight& wait = *core.wait;
+  for (const Slot slot : wait.slots) {
+    const std::optional<Rank> writer = sight_->slots->writer_of(slot, wait.where);
+    if (!writer) continue;
+    edges_.push_back({.core = &core,
+                      .where = wait.where,
+                      .slot = slot,
+                      .compare = wait.match == shmem::Match::sum ? Compare::at_least : wait.compare,
+                      .wanted = wait.match == shmem::Match::sum ? 1 : wait.value,
+                      .seen = sight_->word(wait.where, slot),
+                      .family = &sight_->slots->family_of(slot),
+                      .writer = *writer});
+  }
+}
+
+SlotPlace Evidence::place_of(const Edge& edge) {
+  const shmem::SlotFamily& family = *edge.family;
+  const std::uint32_t index = edge.slot.value() - family.first;
+  return {.buffer = index / family.events / family.sources,
+          .source = Rank{index / family.events % family.sources},
+          .event = index % family.events};
+}
+
+LedgerSight Evidence::sent(Rank writer, Rank owner, Slot slot) const {
+  if (!sight_->ledger) return {};
+  return sight_->ledger(writer, owner, slot);
+}
+
+std::uint64_t Evidence::sent_back(const Edge& edge) const {
+  const SlotPlace place = place_of(edge);
+  return sent(edge.where, edge.writer, edge.family->at(place.buffer, edge.where, place.event)).count;
+}
+
+std::vector<Evidence::Sibling> Evidence::siblings(const Edge& edge) const {
+  std::vector<Sibling> all;
+  for (Rank owner{0}; owner.value() < sight_->ranks; ++owner) {
+    if (owner == edge.where || owner == edge.writer) continue;
+    all.push_back({owner, sent(edge.writer, owner, edge.slot)});
+  }
+  return all;
+}
+
+std::int32_t Evidence::fan_out(const Edge& edge) const {
+  const SlotPlace place = place_of(edge);
+  std::int32_t most = 0;
+  for (Rank source{0}; source.value() < sight_->ranks; ++source) {
+    const Slot slot = edge.family->at(place.buffer, source, place.event);
+    std::int32_t reached = 0;
+    for (Rank owner{0}; owner.value() < sight_->ranks; ++owner) reached += sent(source, owner, slot).count > 0 ? 1 : 0;
+    most = std::max(most, reached);
+  }
+  return most;
+}
+
+const CoreSight* Evidence::beside(const Edge& edge) const {
+  const auto cores = sight_->of(edge.writer);
+  const auto found = std::ranges::find_if(cores, [&](const CoreSight& core) {
+    return core.busy && core.launch == edge.core->launch && core.op == edge.core->op;
+  });
+  return found == cores.end() ? nullptr : &*found;
+}
+
+bool Evidence::has_passed(const Edge& edge) const {
+  if (!is_barrier(edge)) return false;
+  return std::ranges::any_of(sight_->of(edge.writer), [&](const CoreSight& core) {
+    if (!core.busy || !core.wait) return false;
+    const bool barrier = &sight_->slots->family_of(core.wait->slot()) == edge.family;
+    return barrier && core.wait->value >= edge.wanted;
+  });
+}
+
+bool Evidence::counts_rounds(const CoreSight& core) const {
+  return sight_->magic && core.busy && core.wait && magic(core) == core.round.value() + 1;
+}
+
+bool Evidence::has_rounds(const Edge& edge) const { return is_barrier(edge) || edge.family == &sight_->slots->flag(); }
+
+}  // namespace shmoe::runtime

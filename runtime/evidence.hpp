@@ -1,0 +1,73 @@
+#pragma once
+// What is known of one stuck wait for one slot, and of the signals that its writer has sent instead.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "runtime/sight.hpp"
+
+namespace shmoe::runtime {
+
+/// A stuck wait for one slot that one rank signals.
+struct Edge {
+  const CoreSight* core;
+  Rank where;  // whose slot
+  Slot slot;
+  Compare compare;
+  std::uint64_t wanted;
+  std::uint64_t seen;
+  const shmem::SlotFamily* family;
+  Rank writer;
+
+  [[nodiscard]] bool ends_with(std::uint64_t word) const;
+};
+
+/// Where a slot lies in its family.
+struct SlotPlace {
+  std::uint32_t buffer;
+  Rank source;
+  std::uint32_t event;
+};
+
+class Evidence {
+ public:
+  explicit Evidence(const Sight& sight);
+
+  [[nodiscard]] const Sight& sight() const { return *sight_; }
+  [[nodiscard]] const std::vector<Edge>& edges() const { return edges_; }
+
+  [[nodiscard]] static SlotPlace place_of(const Edge& edge);
+  /// What the writer has noted of its signals to the slot.
+  [[nodiscard]] LedgerSight sent(const Edge& edge) const { return sent(edge.writer, edge.where, edge.slot); }
+  [[nodiscard]] LedgerSight sent(Rank writer, Rank owner, Slot slot) const;
+  /// How often the waiting rank has signalled the writer's slot of the same kind.
+  [[nodiscard]] std::uint64_t sent_back(const Edge& edge) const;
+  /// Other ranks than those two, with what the writer sent to the same slot of each.
+  struct Sibling {
+    Rank owner;
+    LedgerSight sent;
+  };
+  [[nodiscard]] std::vector<Sibling> siblings(const Edge& edge) const;
+  /// To how many ranks each rank signals such a slot, at most.
+  [[nodiscard]] std::int32_t fan_out(const Edge& edge) const;
+
+  /// A core of the writer that is in the same launch of the same operator.
+  [[nodiscard]] const CoreSight* beside(const Edge& edge) const;
+  /// The writer waits in a barrier that is no earlier than this one: it has been where it signals.
+  [[nodiscard]] bool has_passed(const Edge& edge) const;
+  /// The core has taken its round in this launch.
+  [[nodiscard]] bool counts_rounds(const CoreSight& core) const;
+  [[nodiscard]] std::uint64_t magic(const CoreSight& core) const { return sight_->magic(core.rank, core.core); }
+  [[nodiscard]] bool is_barrier(const Edge& edge) const { return edge.family == &sight_->slots->barrier(); }
+  /// Slots whose words are made of rounds.
+  [[nodiscard]] bool has_rounds(const Edge& edge) const;
+
+ private:
+  void add_edges(const CoreSight& core);
+
+  const Sight* sight_;
+  std::vector<Edge> edges_;
+};
+
+}  // namespace shmoe::runtime

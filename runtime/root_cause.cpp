@@ -1,0 +1,280 @@
+#include "runtime/root_cause.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include <fmt/ranges.h>
+
+#include "runtime/evidence.hpp"
+
+namespace shmoe::runtime {
+namespace {
+
+using Because = std::optional<std::string>;
+
+std::string times(std::uint64_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
+
+/// "0x100000002 (magic 1, barrier 2)", as the profile packs it.
+std::string word_text(const Evidence& known, const Edge& edge, std::uint64_t word) {
+  if (!known.is_barrier(edge)) return fmt::format("{:#x}", word);
+  if (known.sight().flag_word == FlagWord::sequence56_error8) {
+    return fmt::format("{:#x} (barrier {})", word, word >> 8);
+  }
+  return fmt::format("{:#x} (magic {}, barrier {})", word, word >> 32, word & 0xFFFF'FFFFU);
+}
+
+std::string slot_text(const Evidence& known, const Edge& edge) {
+  return fmt::format("{} of rank {}", known.sight().slots->describe(edge.slot), edge.where);
+}
+
+// Rules on words that went past the wait.
+
+bool is_past(const Edge& edge) { return edge.compare == Compare::equal && edge.seen > edge.wanted; }
+
+/// The writer is one barrier ahead in this buffer, and its words are those of the published protocol.
+bool overtaken(const Evidence& known, const Edge& edge) {
+  return is_past(edge) && known.is_barrier(edge) && known.sight().flag_word == FlagWord::magic32_value32 &&
+         known.sent(edge).count > known.sent_back(edge);
+}
+
+std::string overtaken_text(const Evidence& known, const Edge& edge) {
+  return fmt::format(
+      "rank {} wrote {} over {} in {} before rank {} core {} had seen it: it signalled this slot {}, and was signalled "
+      "back {}",
+      edge.writer, word_text(known, edge, edge.seen), word_text(known, edge, edge.wanted), slot_text(known, edge),
+      edge.core->rank, edge.core->core, times(known.sent(edge).count), times(known.sent_back(edge)));
+}
+
+Because two_barriers(const Evidence& known, const Edge& edge) {
+  if (!overtaken(known, edge) || edge.seen >> 32 != edge.wanted >> 32) return std::nullopt;
+  return overtaken_text(known, edge);
+}
+
+Because buffer_reused(const Evidence& known, const Edge& edge) {
+  if (!overtaken(known, edge) || edge.seen >> 32 == edge.wanted >> 32) return std::nullopt;
+  return overtaken_text(known, edge);
+}
+
+Because doubled(const Evidence& known, const Edge& edge) {
+  if (!is_past(edge) || edge.family->op != shmem::SignalOp::add) return std::nullopt;
+  return fmt::format("{} has counted to {} and the wait looks for {}", slot_text(known, edge), edge.seen, edge.wanted);
+}
+
+// Rules on how ranks and cores count.
+
+Because core_counts(const Evidence& known, const Edge& edge) {
+  if (!known.has_rounds(edge) || !known.counts_rounds(*edge.core)) return std::nullopt;
+  for (const CoreSight& other : known.sight().of(edge.core->rank)) {
+    if (!known.counts_rounds(other) || known.magic(other) == known.magic(*edge.core)) continue;
+    return fmt::format("on rank {} core {} is in round {} and core {} in round {} of the same launch", edge.core->rank,
+                       edge.core->core, edge.core->round, other.core, other.round);
+  }
+  return std::nullopt;
+}
+
+Because magics(const Evidence& known, const Edge& edge) {
+  const CoreSight* other = known.beside(edge);
+  if (!known.has_rounds(edge) || other == nullptr) return std::nullopt;
+  if (known.counts_rounds(*edge.core) && known.counts_rounds(*other) &&
+      known.magic(*other) != known.magic(*edge.core)) {
+    return fmt::format("{} is round {} on rank {} and round {} on rank {}", edge.core->op, edge.core->round,
+                       edge.core->rank, other->round, other->rank);
+  }
+  if (!is_past(edge) || known.sent(edge).count != known.sent_back(edge)) return std::nullopt;
+  return fmt::format("ranks {} and {} have signalled each other {}, yet one is at {} and the other at {}", edge.writer,
+                     edge.where, times(known.sent(edge).count), word_text(known, edge, edge.seen),
+                     word_text(known, edge, edge.wanted));
+}
+
+/// Core 0 stands for its rank.
+const CoreSight& first_core(const Evidence& known, Rank rank) { return known.sight().of(rank).front(); }
+
+Because order(const Evidence& known, const Edge& edge) {
+  for (const CoreSight& other : known.sight().of(edge.writer)) {
+    if (!other.busy || other.launch != edge.core->launch || other.op == edge.core->op) continue;
+    return fmt::format("operator {} of the ranks is {} on rank {} and {} on rank {}", other.launch, edge.core->op,
+                       edge.core->rank, other.op, other.rank);
+  }
+  return std::nullopt;
+}
+
+Because left_out(const Evidence& known, const Edge& edge) {
+  const std::uint64_t launches = first_core(known, edge.writer).launch;
+  if (!known.sight().ended(edge.writer) || launches >= edge.core->launch) return std::nullopt;
+  return fmt::format("rank {} ended after {} operators, and rank {} waits for it in {}, its operator {}", edge.writer,
+                     launches, edge.core->rank, edge.core->op, edge.core->launch);
+}
+
+// Rules on where signals went.
+
+bool by_source(const Edge& edge) { return edge.family->writers == shmem::Writers::source_rank; }
+
+Because erased(const Evidence& known, const Edge& edge) {
+  if (!by_source(edge) || edge.family->op != shmem::SignalOp::set) return std::nullopt;
+  const LedgerSight sent = known.sent(edge);
+  if (sent.count == 0 || !edge.ends_with(sent.value)) return std::nullopt;
+  return fmt::format("rank {} core {} wrote {} to {} at {}, and {} lies there", edge.writer, sent.core,
+                     word_text(known, edge, sent.value), slot_text(known, edge), sent.site(),
+                     word_text(known, edge, edge.seen));
+}
+
+Because wrong_rank(const Evidence& known, const Edge& edge) {
+  if (!by_source(edge)) return std::nullopt;
+  const std::uint64_t here = known.sent(edge).count;
+  const auto one_to_one = [&] {
+    return !known.is_barrier(edge) && known.sight().ranks > 2 && known.fan_out(edge) == 1;
+  };
+  for (Rank owner{0}; owner.value() < known.sight().ranks; ++owner) {
+    if (owner == edge.where) continue;
+    const LedgerSight there = known.sent(edge.writer, owner, edge.slot);
+    if (there.count <= here || there.value != edge.wanted) continue;
+    if (owner != edge.writer && there.count < here + 2 && !one_to_one()) continue;
+    return fmt::format(
+        "rank {} sent {} to rank {}, at {}, and rank {} waits for it: the slot was signalled {} there and "
+        "{} here",
+        edge.writer, word_text(known, edge, edge.wanted), owner, there.site(), edge.where, times(there.count),
+        times(here));
+  }
+  return std::nullopt;
+}
+
+Because drifted(const Evidence& known, const Edge& edge) {
+  if (!by_source(edge)) return std::nullopt;
+  const SlotPlace place = known.place_of(edge);
+  const std::uint64_t here = known.sent(edge).count;
+  for (std::uint32_t buffer = 0; buffer < edge.family->buffers; ++buffer) {
+    for (std::uint32_t event = 0; event < edge.family->events; ++event) {
+      const Slot slot = edge.family->at(buffer, edge.writer, event);
+      const LedgerSight there = known.sent(edge.writer, edge.where, slot);
+      const bool odd = buffer != place.buffer || there.count >= here + 2;
+      if (slot == edge.slot || there.count == 0 || there.value != edge.wanted || !odd) continue;
+      return fmt::format("rank {} sent {} to {} of rank {}, at {}; rank {} waits for it at {}", edge.writer,
+                         word_text(known, edge, edge.wanted), known.sight().slots->describe(slot), edge.where,
+                         there.site(), edge.core->rank, known.sight().slots->describe(edge.slot));
+    }
+  }
+  return std::nullopt;
+}
+
+/// Of the events that the writer signals on this rank in this round, this one is missing.
+Because range(const Evidence& known, const Edge& edge) {
+  if (!by_source(edge) || edge.family->events == 1) return std::nullopt;
+  const SlotPlace place = known.place_of(edge);
+  std::vector<std::uint32_t> signalled;
+  for (std::uint32_t event = 0; event < edge.family->events; ++event) {
+    const LedgerSight there = known.sent(edge.writer, edge.where, edge.family->at(place.buffer, edge.writer, event));
+    if (event != place.event && there.count > 0 && edge.ends_with(there.value)) signalled.push_back(event);
+  }
+  if (signalled.empty()) return std::nullopt;
+  return fmt::format("rank {} has signalled events {} to rank {} and never event {}, which rank {} core {} waits for",
+                     edge.writer, fmt::join(signalled, " "), edge.where, place.event, edge.core->rank, edge.core->core);
+}
+
+Because wrong_word(const Evidence& known, const Edge& edge) {
+  const LedgerSight sent = known.sent(edge);
+  if (!by_source(edge) || sent.count == 0 || sent.value != edge.seen) return std::nullopt;
+  const auto siblings = known.siblings(edge);
+  const bool others_right = std::ranges::any_of(siblings, [&](const Evidence::Sibling& sibling) {
+    return sibling.sent.count == sent.count && edge.ends_with(sibling.sent.value);
+  });
+  const bool even = siblings.empty() && known.has_passed(edge) && sent.count == known.sent_back(edge);
+  if (!others_right && !even) return std::nullopt;
+  return fmt::format("rank {} core {} wrote {} to {} at {} where {} was due", edge.writer, sent.core,
+                     word_text(known, edge, sent.value), slot_text(known, edge), sent.site(),
+                     word_text(known, edge, edge.wanted));
+}
+
+Because missing(const Evidence& known, const Edge& edge) {
+  if (!by_source(edge)) return std::nullopt;
+  const std::uint64_t here = known.sent(edge).count;
+  std::vector<Rank> others;
+  for (const Evidence::Sibling& sibling : known.siblings(edge)) {
+    if (sibling.sent.count > here && edge.ends_with(sibling.sent.value)) others.push_back(sibling.owner);
+  }
+  if (!others.empty()) {
+    return fmt::format("rank {} sent {} to rank {} and not to rank {}", edge.writer,
+                       word_text(known, edge, edge.wanted), fmt::join(others, ", "), edge.where);
+  }
+  if (known.has_passed(edge)) {
+    return fmt::format("rank {} waits in this barrier or a later one itself, and has signalled {} {}", edge.writer,
+                       slot_text(known, edge), times(here));
+  }
+  const CoreSight& writer = first_core(known, edge.writer);
+  if (known.sight().ended(edge.writer) || writer.launch > edge.core->launch) {
+    return fmt::format("rank {} has left {} without signalling {}", edge.writer, edge.core->op, slot_text(known, edge));
+  }
+  return std::nullopt;
+}
+
+// Rules on cores that wait for each other.
+
+Because sync_all_left(const Evidence& known, const Edge& edge) {
+  if (edge.family != &known.sight().slots->sync_all()) return std::nullopt;
+  std::vector<std::string> elsewhere;
+  for (const CoreSight& core : known.sight().of(edge.core->rank)) {
+    const bool here = core.busy && core.wait && core.wait->slot() == edge.slot && core.wait->value == edge.wanted;
+    if (here) continue;
+    elsewhere.push_back(core.busy && core.wait ? fmt::format("core {} waits at {}", core.core, core.site)
+                                               : fmt::format("core {} has left", core.core));
+  }
+  if (elsewhere.empty()) return std::nullopt;
+  return fmt::format("rank {} core {} waits in the SyncAll at {}; {}", edge.core->rank, edge.core->core,
+                     edge.core->site, fmt::join(elsewhere, ", "));
+}
+
+Because wait_first(const Evidence& known, const Edge& edge) {
+  if (!by_source(edge) || known.beside(edge) == nullptr) return std::nullopt;
+  return fmt::format("rank {} core {} waits for rank {} in {}, and rank {} waits there too before it signals",
+                     edge.core->rank, edge.core->core, edge.writer, edge.core->op, edge.writer);
+}
+
+struct Rule {
+  CauseKind kind;
+  Because (*fits)(const Evidence&, const Edge&);
+};
+
+/// The more a rule asks for, the earlier it stands.
+constexpr Rule kRules[] = {
+    {CauseKind::core_count_drift, core_counts},
+    {CauseKind::two_barriers_in_one_epoch, two_barriers},
+    {CauseKind::buffer_reused_early, buffer_reused},
+    {CauseKind::magic_drift, magics},
+    {CauseKind::doubled_notify, doubled},
+    {CauseKind::slot_erased, erased},
+    {CauseKind::slot_drift, drifted},
+    {CauseKind::wrong_rank, wrong_rank},
+    {CauseKind::wrong_word, wrong_word},
+    {CauseKind::operator_order, order},
+    {CauseKind::operator_left_out, left_out},
+    {CauseKind::notify_range, range},
+    {CauseKind::missing_notify, missing},
+};
+
+/// Only where nothing else fits: they are true of many waits that merely follow.
+constexpr Rule kLastRules[] = {{CauseKind::wait_first, wait_first}};
+
+void apply(const Evidence& known, std::span<const Rule> rules, std::vector<Cause>& causes) {
+  for (const Rule& rule : rules) {
+    for (const Edge& edge : known.edges()) {
+      Because because = rule.fits(known, edge);
+      if (!because) continue;
+      causes.push_back({rule.kind, *std::move(because), edge.core->rank, edge.core->core});
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Cause> causes_of(const Sight& sight, VerdictKind kind) {
+  const Evidence known(sight);
+  std::vector<Cause> causes;
+  constexpr Rule kSyncAll[] = {{CauseKind::sync_all_left, sync_all_left}};
+  if (kind == VerdictKind::sync_mismatch) apply(known, kSyncAll, causes);
+  apply(known, kRules, causes);
+  if (causes.empty()) apply(known, kLastRules, causes);
+  return causes;
+}
+
+}  // namespace shmoe::runtime

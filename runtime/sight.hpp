@@ -53,7 +53,7 @@ struct Sight {
   /// Whether somebody has ever looked at a slot; yes where that is not known.
   std::function<bool(Rank, Slot)> looked_at;
   /// May be empty.
-  std::function<LedgerSight(Rank writer, Rank owner, Slot)> ledger = {};
+  std::function<LedgerSight(Rank writer, Rank owner, Slot, shmem::Side)> ledger = {};
 
   [[nodiscard]] std::size_t cores_a_rank() const { return cores.size() / static_cast<std::size_t>(ranks); }
   [[nodiscard]] std::span<const CoreSight> of(Rank rank) const {
@@ -61,6 +61,7 @@ struct Sight {
   }
   /// No core of the rank is in an operator.
   [[nodiscard]] bool ended(Rank rank) const;
+  /// Whose signals can end the wait.
   [[nodiscard]] std::vector<Rank> writers_of(const WaitSight& wait) const;
 };
 

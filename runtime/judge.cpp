@@ -69,6 +69,7 @@ class Judge {
   }
   [[nodiscard]] bool overrun(const Waiting& w) const {
     if (w.spec->match == shmem::Match::sum || w.spec->compare != Compare::equal) return false;
+    if (w.family->goes_back()) return false;
     return std::ranges::all_of(w.spec->slots,
                                [&](Slot slot) { return sight_.word(w.spec->where, slot) > w.spec->value; });
   }
@@ -104,6 +105,10 @@ class Judge {
         name(w), w.core->op, w.seen, w.spec->value);
   }
 
+  /// Who sets a slot to something that is not 0.
+  [[nodiscard]] std::optional<Rank> setter(Slot slot, Rank owner) const {
+    return slots_.writer_of(slot, owner, shmem::Side::source);
+  }
   /// A slot beside the awaited one that holds the awaited word and that nobody waits for.
   [[nodiscard]] std::optional<std::pair<Rank, Slot>> astray(const Waiting& w) const {
     const bool one_word =
@@ -113,7 +118,7 @@ class Judge {
       for (std::uint32_t i = 0; i < w.family->count(); ++i) {
         const Slot slot{w.family->first + i};
         if (slot == w.slot && rank == w.spec->where) continue;
-        if (slots_.writer_of(slot, rank) != slots_.writer_of(w.slot, w.spec->where)) continue;
+        if (setter(slot, rank) != setter(w.slot, w.spec->where)) continue;
         if (sight_.word(rank, slot) == w.spec->value && !sight_.looked_at(rank, slot)) return std::pair{rank, slot};
       }
     }
@@ -164,13 +169,16 @@ class Judge {
             .written = written(w)};
   }
 
-  /// Of a slot that one rank writes.
+  /// Of a slot that one rank writes, or one on each side.
   [[nodiscard]] std::string written(const Waiting& w) const {
-    const std::optional<Rank> writer = slots_.writer_of(w.slot, w.spec->where);
-    if (!sight_.ledger || !writer || w.family->writers != shmem::Writers::source_rank) return {};
-    const LedgerSight last = sight_.ledger(*writer, w.spec->where, w.slot);
-    if (last.count == 0) return fmt::format("rank {} never signalled it", *writer);
-    return fmt::format("rank {} signalled it {} time{}, last {:#x} by core {} at {}", *writer, last.count,
+    if (!sight_.ledger || !w.family->has_sources()) return {};
+    const bool by_zero = shmem::satisfies(w.spec->compare, 0, w.spec->value);
+    const shmem::Side side = by_zero ? shmem::Side::owner : shmem::Side::source;
+    const std::optional<Rank> writer = slots_.writer_of(w.slot, w.spec->where, side);
+    const LedgerSight last = sight_.ledger(*writer, w.spec->where, w.slot, side);
+    const char* verb = w.family->goes_back() && by_zero ? "reset" : "signalled";
+    if (last.count == 0) return fmt::format("rank {} never {} it", *writer, verb);
+    return fmt::format("rank {} {} it {} time{}, last {:#x} by core {} at {}", *writer, verb, last.count,
                        last.count == 1 ? "" : "s", last.value, last.core, last.site());
   }
 

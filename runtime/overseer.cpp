@@ -36,10 +36,11 @@ class LossFinder {
   }
 
  private:
-  [[nodiscard]] std::optional<Loss> writer_gone(Slot slot, Rank owner) const {
-    const std::optional<Rank> writer = peers_->slots->writer_of(slot, owner);
+  [[nodiscard]] std::optional<Loss> writer_gone(Slot slot, Rank owner, Compare compare, std::uint64_t value) const {
+    const std::optional<Rank> writer = shmem::awaited_writer(*peers_->slots, slot, owner, compare, value);
     for (Rank member{0}; member.value() < peers_->size(); ++member) {
       if (member != writer.value_or(member) || member == peers_->rank) continue;
+      if (!peers_->slots->may_write(slot, owner, member)) continue;
       if (std::optional<std::string> how = (*gone_)(member)) return Loss{member, *std::move(how), slot};
     }
     return std::nullopt;
@@ -52,7 +53,7 @@ class LossFinder {
     };
     for (auto slot = std::ranges::find(spec.slots, wait.slot); slot != spec.slots.end(); ++slot) {
       if (holds(*slot)) continue;
-      std::optional<Loss> loss = writer_gone(*slot, spec.where);
+      std::optional<Loss> loss = writer_gone(*slot, spec.where, spec.compare, spec.value);
       if (loss && !holds(*slot)) return loss;  // looked at again: it may have ended right after its signal
     }
     return std::nullopt;
@@ -60,7 +61,7 @@ class LossFinder {
   [[nodiscard]] std::optional<Loss> all_gone(const shmem::WaitSpec& spec) const {
     std::optional<Loss> loss;
     for (const Slot slot : spec.slots) {
-      loss = writer_gone(slot, spec.where);
+      loss = writer_gone(slot, spec.where, spec.compare, spec.value);
       if (!loss) return std::nullopt;
     }
     return loss;
@@ -70,7 +71,7 @@ class LossFinder {
     for (const Slot slot : spec.slots) {
       const auto empty = [&] { return shmem::load_slot(*peers_, spec.where, slot) == 0; };
       if (!empty()) continue;
-      std::optional<Loss> loss = writer_gone(slot, spec.where);
+      std::optional<Loss> loss = writer_gone(slot, spec.where, Compare::not_equal, 0);
       if (loss && empty()) return loss;
     }
     return std::nullopt;
@@ -111,17 +112,18 @@ shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> membe
                    .where = members[names->rank.index()],
                    .site = wait.site};
     }
-    const std::optional<Rank> writer = names->slots->writer_of(wait.slot, wait.spec.where);
+    const std::optional<Rank> writer =
+        shmem::awaited_writer(*names->slots, wait.slot, wait.spec.where, wait.spec.compare, wait.spec.value);
     const std::int64_t periods = wait.waited / late_after(members.size());
     std::int64_t& last = (*reported)[wait.core.index() % reported->size()];
     if (periods == 0) last = 0;
     if (periods > last) {
       last = periods;
-      log.warn(
-          "straggler: {}; {} {}", describe(wait, *names),
-          writer ? fmt::format("rank {}, which writes it, is alive", members[writer->index()])
-                 : std::string("its writers are alive"),
-          is_overrun(wait) ? "but has gone on: if the word only grows, the wait never ends" : "and may still come");
+      log.warn("straggler: {}; {} {}", describe(wait, *names),
+               writer ? fmt::format("rank {}, which writes it, is alive", members[writer->index()])
+                      : std::string("its writers are alive"),
+               is_overrun(wait, *names->slots) ? "but has gone on: if the word only grows, the wait never ends"
+                                               : "and may still come");
     }
     return std::nullopt;
   };

@@ -72,8 +72,8 @@ CoreSight Prover::look_at(Rank rank, Core core, std::uint64_t& epoch) const {
   return sight;
 }
 
-LedgerSight Prover::ledger(Rank writer, Rank owner, Slot slot) const {
-  const std::uint32_t index = peers_->slots->ledger_index(owner, slot, Core{0});
+LedgerSight Prover::ledger(Rank writer, Rank owner, Slot slot, shmem::Side side) const {
+  const std::uint32_t index = peers_->slots->ledger_index(owner, slot, Core{0}, side);
   const shmem::LedgerEntry& entry = peers_->control_map.ledger(peers_->controls[writer.index()], index);
   return {.count = entry.count.load(std::memory_order_relaxed),
           .value = entry.value.load(std::memory_order_relaxed),
@@ -93,7 +93,8 @@ Prover::Look Prover::look() const {
                       .cores = {},
                       .word = [this](Rank rank, Slot slot) { return shmem::load_slot(*peers_, rank, slot); },
                       .looked_at = [](Rank, Slot) { return true; },
-                      .ledger = [this](Rank writer, Rank owner, Slot slot) { return ledger(writer, owner, slot); },
+                      .ledger = [this](Rank writer, Rank owner, Slot slot,
+                                       shmem::Side side) { return ledger(writer, owner, slot, side); },
                       .magic = [this](Rank rank, Core core) { return magic(rank, core); },
                       .flag_word = peers_->flag_word},
             .epochs = {},

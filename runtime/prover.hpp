@@ -45,8 +45,8 @@ class Prover {
   [[nodiscard]] Look look() const;
   [[nodiscard]] CoreSight look_at(Rank rank, Core core, std::uint64_t& epoch) const;
   [[nodiscard]] std::optional<WaitSight> wait_in(Rank rank, Core core) const;
-  /// Of a slot that one rank writes.
-  [[nodiscard]] LedgerSight ledger(Rank writer, Rank owner, Slot slot) const;
+  /// Of a slot that one rank writes, or one on each side.
+  [[nodiscard]] LedgerSight ledger(Rank writer, Rank owner, Slot slot, shmem::Side side) const;
   [[nodiscard]] std::uint64_t magic(Rank rank, Core core) const;
   [[nodiscard]] bool is_lowest(const Look& look, Core core) const;
   [[nodiscard]] bool stands_as_before(const Look& look) const;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shmem/wait.hpp"
+
 namespace shmoe::runtime {
 
 bool Sight::ended(Rank rank) const {
@@ -11,7 +13,11 @@ bool Sight::ended(Rank rank) const {
 std::vector<Rank> Sight::writers_of(const WaitSight& wait) const {
   std::vector<Rank> writers;
   for (Rank rank{0}; rank.value() < ranks; ++rank) {
-    const auto writes = [&](Slot slot) { return slots->may_write(slot, wait.where, rank); };
+    const auto writes = [&](Slot slot) {
+      if (!slots->may_write(slot, wait.where, rank)) return false;
+      if (wait.match == shmem::Match::sum) return true;
+      return shmem::awaited_writer(*slots, slot, wait.where, wait.compare, wait.value).value_or(rank) == rank;
+    };
     if (std::ranges::any_of(wait.slots, writes)) writers.push_back(rank);
   }
   return writers;

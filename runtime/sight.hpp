@@ -59,7 +59,7 @@ struct Sight {
   /// Whether somebody has ever looked at a slot; yes where that is not known.
   std::function<bool(Rank, Slot)> looked_at;
   /// May be empty.
-  std::function<LedgerSight(Rank writer, Rank owner, Slot)> ledger = {};
+  std::function<LedgerSight(Rank writer, Rank owner, Slot, shmem::Side)> ledger = {};
   /// How many kernels with flags a core has begun. May be empty.
   std::function<std::uint64_t(Rank, Core)> magic = {};
   FlagWord flag_word = FlagWord::sequence56_error8;
@@ -70,6 +70,7 @@ struct Sight {
   }
   /// No core of the rank is in an operator.
   [[nodiscard]] bool ended(Rank rank) const;
+  /// Whose signals can end the wait.
   [[nodiscard]] std::vector<Rank> writers_of(const WaitSight& wait) const;
 };
 

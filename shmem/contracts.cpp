@@ -15,13 +15,16 @@ void expect_place(const Peers& peers, Rank rank, Offset at, Bytes size, SourceSi
                 site.file, site.line, block);
 }
 
-void expect_signal(const Peers& peers, Rank dst, Slot slot, SignalOp op, SourceSite site) {
+void expect_signal(const Peers& peers, Rank dst, Slot slot, SignalOp op, std::uint64_t value, SourceSite site) {
   const SlotPlan& plan = *peers.slots;
   expect_place(peers, dst, plan.offset_of(slot), Bytes{kSlotStride}, site);
   if (!peers.strict) return;
   SHMOE_EXPECTS(plan.may_write(slot, dst, peers.rank),
                 "rank {} signals {} of rank {} at {}:{} and is no declared writer of it", peers.rank,
                 plan.describe(slot), dst, site.file, site.line);
+  SHMOE_EXPECTS(plan.writer_of(slot, dst, side_of(value)).value_or(peers.rank) == peers.rank,
+                "rank {} sets {} of rank {} to {:#x} at {}:{}: only its source may set it, only its owner back to 0",
+                peers.rank, plan.describe(slot), dst, value, site.file, site.line);
   SHMOE_EXPECTS(plan.family_of(slot).op == op, "{} of rank {} is declared for {} and is signalled with {} at {}:{}",
                 plan.describe(slot), dst, op == SignalOp::set ? "add" : "set", op == SignalOp::set ? "set" : "add",
                 site.file, site.line);

@@ -54,7 +54,8 @@ std::span<std::byte> MappedFabric::open_write(Rank dst, Offset at, Bytes size, S
 void MappedFabric::close_write(Rank /*dst*/, Offset /*at*/, Bytes /*size*/, SourceSite /*site*/) {}
 
 void MappedFabric::signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value, SourceSite site) {
-  expect_signal(*peers_, dst, slot, op, site);
+  expect_signal(*peers_, dst, slot, op, value, site);
+  expect_turn(dst, slot, value, site);
   store_fence();
   store_and_ring(peers_->place(dst, slot), op, value, sharing_);
   write_ledger(dst, slot, value, site);
@@ -65,7 +66,8 @@ void MappedFabric::signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value,
 void MappedFabric::signal_each(std::span<const Rank> dsts, Slot slot, SignalOp op, std::uint64_t value,
                                SourceSite site) {
   for (const Rank dst : dsts) {
-    expect_signal(*peers_, dst, slot, op, site);
+    expect_signal(*peers_, dst, slot, op, value, site);
+    expect_turn(dst, slot, value, site);
     __builtin_prefetch(peers_->place(dst, slot), 1);
   }
   store_fence();
@@ -75,9 +77,28 @@ void MappedFabric::signal_each(std::span<const Rank> dsts, Slot slot, SignalOp o
   for (const Rank dst : dsts) write_ledger(dst, slot, value, site);
 }
 
+LedgerEntry& MappedFabric::entry_of(Rank dst, Slot slot, std::uint64_t value) const {
+  const Side side = dst == peers_->rank ? side_of(value) : Side::source;
+  return peers_->control_map.ledger(peers_->control, peers_->slots->ledger_index(dst, slot, activity_.core, side));
+}
+
+/// In strict mode: a credit is set and reset by turns. Two signals of one kind lose one of them.
+void MappedFabric::expect_turn(Rank dst, Slot slot, std::uint64_t value, SourceSite site) const {
+  if (!peers_->strict || !peers_->slots->family_of(slot).goes_back()) return;
+  const std::uint64_t word = load_slot(*peers_, dst, slot);
+  SHMOE_EXPECTS(
+      value != 0 || word != 0,
+      "rank {} core {} resets {} at {}:{}, which core {} has reset already: one core alone gives a credit back",
+      peers_->rank, activity_.core, peers_->slots->describe(slot), site.file, site.line,
+      entry_of(dst, slot, value).core.load(std::memory_order_relaxed));
+  SHMOE_EXPECTS(value == 0 || word == 0,
+                "rank {} core {} sets {} of rank {} at {}:{}, which is still {:#x}: wait until it is 0, or what lies "
+                "behind it is overwritten unread",
+                peers_->rank, activity_.core, peers_->slots->describe(slot), dst, site.file, site.line, word);
+}
+
 void MappedFabric::write_ledger(Rank dst, Slot slot, std::uint64_t value, SourceSite site) {
-  const std::uint32_t index = peers_->slots->ledger_index(dst, slot, activity_.core);
-  LedgerEntry& entry = peers_->control_map.ledger(peers_->control, index);
+  LedgerEntry& entry = entry_of(dst, slot, value);
   entry.count.fetch_add(1, std::memory_order_relaxed);
   entry.value.store(value, std::memory_order_relaxed);
   entry.round.store(activity_.round.value(), std::memory_order_relaxed);

@@ -33,6 +33,8 @@ class MappedFabric : public Fabric {
   Time now() override;
 
  private:
+  [[nodiscard]] LedgerEntry& entry_of(Rank dst, Slot slot, std::uint64_t value) const;
+  void expect_turn(Rank dst, Slot slot, std::uint64_t value, SourceSite site) const;
   void write_ledger(Rank dst, Slot slot, std::uint64_t value, SourceSite site);
   [[nodiscard]] std::byte* place(Rank rank, Offset at, Bytes size, SourceSite site) const;
 

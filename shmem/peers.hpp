@@ -69,7 +69,7 @@ struct Peers {
 };
 
 /// Does the slot hold more than the one value that this wait is for? A word that only grows never comes back to it.
-bool is_overrun(const SleepingWait& wait);
+bool is_overrun(const SleepingWait& wait, const SlotPlan& plan);
 
 /// "rank 2 core 0 in notify round 7 waited 1.5 s at file.cpp:12 for barrier[1] from rank 0 in rank 2's memory to be
 /// >= 0x200 (barrier 2), sees 0x100 (barrier 1)"

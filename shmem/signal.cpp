@@ -20,6 +20,8 @@ SlotPlan SlotPlan::of_block(const BlockMap& map) {
 SlotFamily SlotPlan::declare(SlotFamily family) {
   SHMOE_EXPECTS(family.base.value() % kSlotStride == 0, "slot family {} begins at {:#x}, no multiple of {}",
                 family.name, family.base.value(), kSlotStride);
+  SHMOE_EXPECTS(family.writers != Writers::source_and_owner || family.op == SignalOp::set,
+                "slot family {} of source_and_owner is declared for add; a credit is set", family.name);
   const Bytes bytes{kSlotStride * family.count()};
   for (const SlotFamily& other : families_) {
     const Region mine{family.base, bytes};
@@ -33,6 +35,7 @@ SlotFamily SlotPlan::declare(SlotFamily family) {
   ledger_size_ += family.writers == Writers::own_cores
                       ? family.count() * static_cast<std::uint32_t>(cores_)
                       : family.buffers * family.events * static_cast<std::uint32_t>(ranks_);
+  if (family.writers == Writers::source_and_owner) ledger_size_ += family.count();  // the owner's side
   families_.push_back(family);
   return family;
 }
@@ -58,8 +61,7 @@ std::string SlotPlan::describe(Slot slot) const {
   const std::uint32_t index = slot.value() - family.first;
   std::string text = family.name;
   if (family.buffers > 1) text += fmt::format("[{}]", index / family.events / family.sources);
-  if (family.writers == Writers::source_rank)
-    text += fmt::format(" from rank {}", index / family.events % family.sources);
+  if (family.has_sources()) text += fmt::format(" from rank {}", index / family.events % family.sources);
   if (family.events > 1) text += fmt::format(" event {}", index % family.events);
   return text;
 }

@@ -20,7 +20,13 @@ enum class Writers : std::uint8_t {
   source_rank,  // slot [buffer][source][event]: the source rank alone
   own_cores,    // the cores of the rank that owns the slot
   any_rank,     // whoever gives up first
+  // A credit: the source rank of slot [buffer][source][event] sets it, the rank that owns it sets it back to 0.
+  source_and_owner,
 };
+
+/// Whose signal: of a slot of source_and_owner the source's, or the owner's, which is 0.
+enum class Side : std::uint8_t { source, owner };
+constexpr Side side_of(std::uint64_t value) { return value == 0 ? Side::owner : Side::source; }
 
 /// Slots that lie in a row and are written by the same rule.
 struct SlotFamily {
@@ -28,13 +34,18 @@ struct SlotFamily {
   Offset base;
   std::uint32_t first = 0;  // dense number of the first slot
   std::uint32_t buffers = 1;
-  std::uint32_t sources = 1;  // ranks for source_rank, else 1
+  std::uint32_t sources = 1;  // ranks where a slot has a source rank, else 1
   std::uint32_t events = 1;   // slots of one source in one buffer
   Writers writers = Writers::source_rank;
   SignalOp op = SignalOp::set;
   std::uint32_t ledger_first = 0;
 
   [[nodiscard]] std::uint32_t count() const { return buffers * sources * events; }
+  [[nodiscard]] bool has_sources() const {
+    return writers == Writers::source_rank || writers == Writers::source_and_owner;
+  }
+  /// Its words do not only grow: one that is larger than the awaited one may still become it.
+  [[nodiscard]] bool goes_back() const { return writers == Writers::source_and_owner; }
   /// Order: dense numbers follow the memory: buffer, then source, then event.
   [[nodiscard]] Slot at(std::uint64_t buffer, Rank source, std::uint32_t event = 0) const {
     SHMOE_EXPECTS(buffer < buffers && source.index() < sources && event < events,
@@ -56,7 +67,7 @@ class SlotPlan {
   static SlotPlan of_block(const BlockMap& map);
 
   /// Errors: a family that overlaps another, has the name of another, or does not begin at a multiple of 32 bytes is a
-  ///         broken contract.
+  ///         broken contract, and so is a credit that is added to.
   SlotFamily declare(SlotFamily family);
 
   [[nodiscard]] const SlotFamily& barrier() const { return families_[0]; }
@@ -70,8 +81,10 @@ class SlotPlan {
   [[nodiscard]] const std::vector<SlotFamily>& families() const { return families_; }
   [[nodiscard]] Offset offset_of(Slot slot) const;
   [[nodiscard]] bool may_write(Slot slot, Rank owner, Rank writer) const;
-  /// The one rank that may write the slot, or nothing where every rank may.
+  /// The one rank that may write the slot, or nothing where several may.
   [[nodiscard]] std::optional<Rank> writer_of(Slot slot, Rank owner) const;
+  /// The same, of a slot of source_and_owner the rank of that side.
+  [[nodiscard]] std::optional<Rank> writer_of(Slot slot, Rank owner, Side side) const;
   /// "barrier[1] from rank 3"
   [[nodiscard]] std::string describe(Slot slot) const;
 
@@ -79,9 +92,9 @@ class SlotPlan {
   [[nodiscard]] std::uint64_t digest() const;
 
   /// Entries of one rank's ledger: every (destination, slot) that the rank may write; for families of own_cores one for
-  /// each core, since all cores add to the same slot.
+  /// each core, since all cores add to the same slot; for those of source_and_owner one for each side.
   [[nodiscard]] std::uint32_t ledger_size() const { return ledger_size_; }
-  [[nodiscard]] std::uint32_t ledger_index(Rank destination, Slot slot, Core core) const;
+  [[nodiscard]] std::uint32_t ledger_index(Rank destination, Slot slot, Core core, Side side = Side::source) const;
 
   [[nodiscard]] std::int32_t ranks() const { return ranks_; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
@@ -108,23 +121,32 @@ inline Offset SlotPlan::offset_of(Slot slot) const {
   return family.base + Bytes{kSlotStride * (slot.value() - family.first)};
 }
 
-inline std::optional<Rank> SlotPlan::writer_of(Slot slot, Rank owner) const {
+inline std::optional<Rank> SlotPlan::writer_of(Slot slot, Rank owner, Side side) const {
   const SlotFamily& family = family_of(slot);
-  if (family.writers == Writers::own_cores) return owner;
   if (family.writers == Writers::any_rank) return std::nullopt;
+  if (family.writers == Writers::own_cores) return owner;
+  if (family.writers == Writers::source_and_owner && side == Side::owner) return owner;
   return Rank{(slot.value() - family.first) / family.events % family.sources};
 }
 
-inline bool SlotPlan::may_write(Slot slot, Rank owner, Rank writer) const {
-  return writer_of(slot, owner).value_or(writer) == writer;
+inline std::optional<Rank> SlotPlan::writer_of(Slot slot, Rank owner) const {
+  const std::optional<Rank> source = writer_of(slot, owner, Side::source);
+  return source == writer_of(slot, owner, Side::owner) ? source : std::nullopt;
 }
 
-inline std::uint32_t SlotPlan::ledger_index(Rank destination, Slot slot, Core core) const {
+inline bool SlotPlan::may_write(Slot slot, Rank owner, Rank writer) const {
+  return writer_of(slot, owner, Side::source).value_or(writer) == writer ||
+         writer_of(slot, owner, Side::owner).value_or(writer) == writer;
+}
+
+inline std::uint32_t SlotPlan::ledger_index(Rank destination, Slot slot, Core core, Side side) const {
   const SlotFamily& family = family_of(slot);
   const std::uint32_t index = slot.value() - family.first;
   if (family.writers == Writers::own_cores) {
     return family.ledger_first + static_cast<std::uint32_t>(core.value()) * family.count() + index;
   }
+  const std::uint32_t sent = static_cast<std::uint32_t>(ranks_) * family.buffers * family.events;
+  if (family.writers == Writers::source_and_owner && side == Side::owner) return family.ledger_first + sent + index;
   const std::uint32_t buffer = index / family.events / family.sources;
   const auto dst = static_cast<std::uint32_t>(destination.value());
   return family.ledger_first + (dst * family.buffers + buffer) * family.events + index % family.events;

@@ -49,6 +49,12 @@ bool satisfies(Compare compare, std::uint64_t seen, std::uint64_t value) {
   return false;
 }
 
+std::optional<Rank> awaited_writer(const SlotPlan& plan, Slot slot, Rank owner, Compare compare, std::uint64_t value) {
+  if (!satisfies(compare, 0, value)) return plan.writer_of(slot, owner, Side::source);
+  const bool only_zero = value == 0 && compare == Compare::equal;
+  return only_zero ? plan.writer_of(slot, owner, Side::owner) : plan.writer_of(slot, owner);
+}
+
 void store_word(std::byte* slot, SignalOp op, std::uint64_t value) {
   if (op == SignalOp::set) {
     word(slot).store(value, std::memory_order_release);
@@ -188,10 +194,11 @@ Result<Arrival> Waiter::sleep(const WaitSpec& spec, Progress& progress, const Ac
                             .site = site};
     record_->slot.store(self.slot.value(), std::memory_order_relaxed);
     if (deadline && now >= *deadline) {
-      return Error{.code = Errc::deadline,
-                   .context = describe(self, *peers_),
-                   .where = is_overrun(self) ? peers_->slots->writer_of(self.slot, spec.where) : std::nullopt,
-                   .site = site};
+      return Error{
+          .code = Errc::deadline,
+          .context = describe(self, *peers_),
+          .where = is_overrun(self, *peers_->slots) ? peers_->slots->writer_of(self.slot, spec.where) : std::nullopt,
+          .site = site};
     }
     if (now >= next_tick) {
       if (peers_->overseer) {
@@ -284,8 +291,9 @@ std::string waited_for(const SleepingWait& wait, const Peers& peers) {
 
 }  // namespace
 
-bool is_overrun(const SleepingWait& wait) {
-  return wait.spec.match == Match::all && wait.spec.compare == Compare::equal && wait.seen > wait.spec.value;
+bool is_overrun(const SleepingWait& wait, const SlotPlan& plan) {
+  return wait.spec.match == Match::all && wait.spec.compare == Compare::equal && wait.seen > wait.spec.value &&
+         !plan.family_of(wait.slot).goes_back();
 }
 
 std::string describe(const SleepingWait& wait, const Peers& peers) {
@@ -295,7 +303,7 @@ std::string describe(const SleepingWait& wait, const Peers& peers) {
       peers.rank, scope, wait.core, wait.op.empty() ? "no operator" : wait.op, wait.round,
       std::chrono::duration<double>(wait.waited).count(), wait.site.file, wait.site.line, waited_for(wait, peers),
       wait.spec.where, expectation(wait, peers), meaning(wait.seen, wait, peers),
-      is_overrun(wait) ? ", which is past it" : "");
+      is_overrun(wait, *peers.slots) ? ", which is past it" : "");
 }
 
 }  // namespace shmoe::shmem

@@ -22,6 +22,9 @@ struct Activity {
 
 bool satisfies(Compare compare, std::uint64_t seen, std::uint64_t value);
 
+/// The one rank whose signal can end a wait on the slot, or nothing where several may.
+std::optional<Rank> awaited_writer(const SlotPlan& plan, Slot slot, Rank owner, Compare compare, std::uint64_t value);
+
 /// Order:   whoever sees the word sees everything this thread wrote before.
 void store_word(std::byte* slot, SignalOp op, std::uint64_t value);
 /// Wakes who sleeps on the slot.

@@ -150,7 +150,7 @@ void CheckedFabric::notify(Rank dst, Slot slot, SignalOp op, std::uint64_t value
 
 void CheckedFabric::signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value, SourceSite site) {
   const Unseen unseen;
-  shmem::expect_signal(*peers_, dst, slot, op, site);
+  shmem::expect_signal(*peers_, dst, slot, op, value, site);
   if (immediate(dst)) visible(dst, slot, site);
   if (silent()) return;
   notify(dst, slot, op, value, 0, site);
@@ -160,7 +160,7 @@ void CheckedFabric::put_signal(Rank dst, Offset to, std::span<const std::byte> f
                                std::uint64_t value, SourceSite site) {
   const Unseen unseen;
   check_place(dst, to, Bytes{from.size()}, site);
-  shmem::expect_signal(*peers_, dst, slot, op, site);
+  shmem::expect_signal(*peers_, dst, slot, op, value, site);
   if (immediate(dst)) {
     put(dst, to, from, site);
     signal(dst, slot, op, value, site);

@@ -42,16 +42,6 @@ std::vector<std::byte> whole(Job& job, std::int32_t rank, Offset at, std::size_t
   return seen;
 }
 
-template <class Act>
-std::string violation(Act act) {
-  try {
-    act();
-  } catch (const ContractViolation& e) {
-    return e.what();
-  }
-  return "";
-}
-
 }  // namespace
 
 TEST_CASE("data: a put writes its bytes and none beside, at any size and offset, to self and to a peer") {

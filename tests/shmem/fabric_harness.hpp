@@ -58,6 +58,17 @@ void require(bool condition, fmt::format_string<Args...> text, Args&&... args) {
   if (!condition) throw Failed(fmt::format(text, std::forward<Args>(args)...));
 }
 
+/// What a broken contract said; empty where none was broken.
+template <class Act>
+std::string violation(Act act) {
+  try {
+    act();
+  } catch (const ContractViolation& e) {
+    return e.what();
+  }
+  return "";
+}
+
 /// How long anything may take that never takes long: an error instead of a hang.
 inline constexpr auto kPatience = std::chrono::seconds(25);
 
@@ -83,13 +94,14 @@ struct Options {
   std::uint64_t seed = 1;
 };
 
-/// The same map and slots on every rank: the published ones, and three families in the user data.
+/// The same map and slots on every rank: the published ones, and four families in the user data.
 struct Plan {
   std::shared_ptr<const BlockMap> map;
   std::shared_ptr<const SlotPlan> slots;
   SlotFamily word;     // set by its source rank, 4 events
   SlotFamily counter;  // added to by any rank, 4 of them
   SlotFamily many;     // set by any rank, 200 of them
+  SlotFamily credit;   // set by its source rank, reset by its owner, 2 buffers of 2 events
   ControlMap control;
   Options options;
 
@@ -102,6 +114,12 @@ struct Plan {
     counter = plan->declare(
         {.name = "counter", .base = Offset{32 * kKiB}, .events = 4, .writers = Writers::any_rank, .op = SignalOp::add});
     many = plan->declare({.name = "many", .base = Offset{48 * kKiB}, .events = 200, .writers = Writers::any_rank});
+    credit = plan->declare({.name = "credit",
+                            .base = Offset{60 * kKiB},
+                            .buffers = 2,
+                            .sources = ranks,
+                            .events = 2,
+                            .writers = Writers::source_and_owner});
     control = {.cores = options.cores, .ledger_entries = plan->ledger_size()};
     slots = std::move(plan);
   }
@@ -185,8 +203,8 @@ class Seat {
   [[nodiscard]] Fabric& fabric(std::int32_t core = 0) { return *fabrics_[static_cast<std::size_t>(core)]; }
   void drop_fabrics() { fabrics_.clear(); }
   [[nodiscard]] WaitRecord& record(std::int32_t core = 0) { return plan_->control.record(peers_.control, Core{core}); }
-  [[nodiscard]] LedgerEntry& ledger(Rank dst, Slot slot, std::int32_t core = 0) {
-    return plan_->control.ledger(peers_.control, plan_->slots->ledger_index(dst, slot, Core{core}));
+  [[nodiscard]] LedgerEntry& ledger(Rank dst, Slot slot, std::int32_t core = 0, Side side = Side::source) {
+    return plan_->control.ledger(peers_.control, plan_->slots->ledger_index(dst, slot, Core{core}, side));
   }
 
  private:

@@ -210,6 +210,61 @@ TEST_CASE("ledger: a refused signal leaves no entry and no word") {
   });
 }
 
+TEST_CASE("credit: its source sets it, its owner resets it, and the ledgers keep both apart") {
+  over_bodies({.ranks = 2, .cores = 2}, [](Job& job) {
+    const Hand source = job.hand(0);
+    const Hand owner = job.hand(1);
+    const Slot slot = job.plan().credit.at(1, Rank{0}, 1);
+    for (int use = 0; use < 3; ++use) {
+      source.wait(1, slot, Compare::equal, 0);
+      source.set(1, slot, 1);
+      owner.wait(1, slot, Compare::equal, 1);
+      owner.set(1, slot, 0);
+    }
+    CHECK(job.seat(0).ledger(Rank{1}, slot).count.load() == 3);
+    CHECK(job.seat(0).ledger(Rank{1}, slot).value.load() == 1);
+    CHECK(job.seat(1).ledger(Rank{1}, slot, 0, Side::owner).count.load() == 3);
+    CHECK(job.seat(1).ledger(Rank{1}, slot, 0, Side::owner).value.load() == 0);
+    // One that a rank sends to itself has both sides in one ledger.
+    const Slot own = job.plan().credit.at(0, Rank{1}, 0);
+    owner.set(1, own, 1);
+    owner.set(1, own, 0);
+    owner.set(1, own, 1);
+    CHECK(job.seat(1).ledger(Rank{1}, own).count.load() == 2);
+    CHECK(job.seat(1).ledger(Rank{1}, own, 0, Side::owner).count.load() == 1);
+  });
+}
+
+TEST_CASE("credit: whoever may not give that value, or whose turn it is not, is refused") {
+  over_bodies({.ranks = 3, .cores = 2}, [](Job& job) {
+    const Slot slot = job.plan().credit.at(0, Rank{0}, 1);
+    CHECK(violation([&] { job.hand(2).set(1, slot, 1); }).find("is no declared writer") != std::string::npos);
+    CHECK(violation([&] {
+            job.hand(0).set(1, slot, 0);
+          }).find("rank 0 sets credit[0] from rank 0 event 1 of rank 1 to 0x0") != std::string::npos);
+    CHECK(violation([&] { job.hand(1).set(1, slot, 1); }).find("only its owner back to 0") != std::string::npos);
+    CHECK(violation([&] { job.hand(1).add(1, slot, 1); }) != "");
+    CHECK(job.hand(0).get<std::uint64_t>(1, job.plan().slots->offset_of(slot)) == 0);
+    job.hand(0).set(1, slot, 1);
+    CHECK(violation([&] {
+            job.hand(0).set(1, slot, 1);
+          }).find("rank 0 core 0 sets credit[0] from rank 0 event 1 of rank 1") != std::string::npos);
+    job.hand(1, 1).set(1, slot, 0);
+    CHECK(violation([&] { job.hand(1, 0).set(1, slot, 0); }).find("which core 1 has reset already") !=
+          std::string::npos);
+    CHECK(job.seat(0).ledger(Rank{1}, slot).count.load() == 1);
+    CHECK(job.seat(1).ledger(Rank{1}, slot, 0, Side::owner).count.load() == 1);
+  });
+  over_bodies({.ranks = 2, .cores = 2, .strict = false}, [](Job& job) {
+    const Slot slot = job.plan().credit.at(0, Rank{0}, 1);
+    job.hand(0).set(1, slot, 0);
+    job.hand(1, 0).set(1, slot, 0);
+    job.hand(1, 1).set(1, slot, 0);
+    CHECK(job.seat(0).ledger(Rank{1}, slot).count.load() == 1);
+    CHECK(job.seat(1).ledger(Rank{1}, slot, 0, Side::owner).count.load() == 2);
+  });
+}
+
 TEST_CASE("control map: records and entries tile the block without touching") {
   for (const std::int32_t cores : {1, 2, 48}) {
     const ControlMap map{.cores = cores, .ledger_entries = 1000};

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include "shmem/wait.hpp"
+
 using namespace shmoe;
 using namespace shmoe::shmem;
 
@@ -111,6 +113,13 @@ TEST_CASE("slots: descriptions name family, buffer, source and event") {
   const SlotFamily many =
       plan.declare({.name = "many", .base = Offset{0}, .buffers = 2, .events = 3, .writers = Writers::any_rank});
   CHECK(plan.describe(many.at(1, Rank{0}, 2)) == "many[1] event 2");
+  const SlotFamily credit = plan.declare({.name = "credit",
+                                          .base = Offset{1024},
+                                          .buffers = 2,
+                                          .sources = 4,
+                                          .events = 3,
+                                          .writers = Writers::source_and_owner});
+  CHECK(plan.describe(credit.at(1, Rank{3}, 2)) == "credit[1] from rank 3 event 2");
 }
 
 TEST_CASE("slots: who may write follows the family") {
@@ -134,6 +143,57 @@ TEST_CASE("slots: who may write follows the family") {
   }
 }
 
+TEST_CASE("slots: a credit is set by its source and reset by its owner, and by nobody else") {
+  SlotPlan plan(4, 2);
+  const SlotFamily credit = plan.declare({.name = "credit",
+                                          .base = Offset{0},
+                                          .buffers = 2,
+                                          .sources = 4,
+                                          .events = 3,
+                                          .writers = Writers::source_and_owner});
+  CHECK(credit.has_sources());
+  CHECK(credit.goes_back());
+  for (Rank owner{0}; owner.value() < 4; ++owner) {
+    for (Rank source{0}; source.value() < 4; ++source) {
+      const Slot slot = credit.at(1, source, 2);
+      CHECK(plan.writer_of(slot, owner, Side::source) == source);
+      CHECK(plan.writer_of(slot, owner, Side::owner) == owner);
+      CHECK(plan.writer_of(slot, owner) == (source == owner ? std::optional<Rank>(owner) : std::nullopt));
+      for (Rank writer{0}; writer.value() < 4; ++writer) {
+        CHECK(plan.may_write(slot, owner, writer) == (writer == source || writer == owner));
+      }
+    }
+  }
+  CHECK(side_of(0) == Side::owner);
+  CHECK(side_of(1) == Side::source);
+  const Slot flag = plan.declare({.name = "flag", .base = Offset{4096}, .sources = 4}).at(0, Rank{2});
+  CHECK(!plan.family_of(flag).goes_back());
+  CHECK(plan.writer_of(flag, Rank{1}, Side::owner) == Rank{2});
+  CHECK_THROWS_AS(
+      plan.declare({.name = "sum", .base = Offset{8192}, .writers = Writers::source_and_owner, .op = SignalOp::add}),
+      ContractViolation);
+}
+
+TEST_CASE("slots: whose signal a wait needs") {
+  SlotPlan plan(4);
+  const Slot credit =
+      plan.declare({.name = "credit", .base = Offset{0}, .sources = 4, .writers = Writers::source_and_owner})
+          .at(0, Rank{2});
+  const Slot flag = plan.declare({.name = "flag", .base = Offset{4096}, .sources = 4}).at(0, Rank{2});
+  const Slot any = plan.declare({.name = "any", .base = Offset{8192}, .writers = Writers::any_rank}).at(0, Rank{0});
+  const Rank owner{1};
+  CHECK(awaited_writer(plan, credit, owner, Compare::equal, 0) == owner);
+  CHECK(awaited_writer(plan, credit, owner, Compare::equal, 1) == Rank{2});
+  CHECK(awaited_writer(plan, credit, owner, Compare::at_least, 1) == Rank{2});
+  CHECK(awaited_writer(plan, credit, owner, Compare::not_equal, 0) == Rank{2});
+  CHECK(!awaited_writer(plan, credit, owner, Compare::not_equal, 1));  // another value, or 0
+  CHECK(awaited_writer(plan, credit, Rank{2}, Compare::not_equal, 1) == Rank{2});
+  CHECK(awaited_writer(plan, flag, owner, Compare::equal, 0) == Rank{2});
+  CHECK(awaited_writer(plan, flag, owner, Compare::at_least, 3) == Rank{2});
+  CHECK(!awaited_writer(plan, any, owner, Compare::equal, 0));
+  CHECK(!awaited_writer(plan, any, owner, Compare::equal, 1));
+}
+
 TEST_CASE(
     "ledger: each (destination, slot) a rank may write has an entry of its own, and one a core where cores share it") {
   for (const std::int32_t ranks : {1, 2, 3, 8, 33}) {
@@ -147,6 +207,12 @@ TEST_CASE(
                     .buffers = 3,
                     .sources = static_cast<std::uint32_t>(ranks),
                     .events = 2});
+      plan.declare({.name = "credit",
+                    .base = Offset{16384},
+                    .buffers = 3,
+                    .sources = static_cast<std::uint32_t>(ranks),
+                    .events = 2,
+                    .writers = Writers::source_and_owner});
       for (std::int32_t writer = 0; writer < ranks; ++writer) {
         std::set<std::uint32_t> entries;
         std::size_t pairs = 0;
@@ -154,9 +220,14 @@ TEST_CASE(
           for (Slot slot{0}; slot.value() < plan.size(); ++slot) {
             if (!plan.may_write(slot, Rank{dst}, Rank{writer})) continue;
             const bool shared = plan.family_of(slot).writers == Writers::own_cores;
+            const bool credit = plan.family_of(slot).writers == Writers::source_and_owner;
             for (std::int32_t core = 0; core < (shared ? slots : 1); ++core) {
-              ++pairs;
-              entries.insert(plan.ledger_index(Rank{dst}, slot, Core{core}));
+              for (const Side side : {Side::source, Side::owner}) {
+                if (!credit && side == Side::owner) continue;
+                if (credit && plan.writer_of(slot, Rank{dst}, side) != Rank{writer}) continue;
+                ++pairs;
+                entries.insert(plan.ledger_index(Rank{dst}, slot, Core{core}, side));
+              }
             }
           }
         }

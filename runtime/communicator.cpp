@@ -53,6 +53,7 @@ Communicator::Communicator(Parts parts)
     fabrics_.push_back(parts.make_fabric(peers_, Core{core}));
     workspaces_.emplace_back(kWorkspace);
   }
+  tell_inspectors();
 }
 
 Communicator::~Communicator() = default;
@@ -103,7 +104,12 @@ void Communicator::run_block(Launch& launch, std::int32_t block, std::int32_t ph
   CoreContext context(fabric, slots(), map(), profile_,
                       {.rank = rank(), .ranks = ranks(), .core = Core{block}, .cores = launch.blocks}, launch,
                       workspaces_[static_cast<std::size_t>(physical_core)]);
-  fabric.actor({.kind = shmem::ActorEvent::Kind::enter, .op = launch.op, .round = Round{}}, SourceSite::here());
+  fabric.actor({.kind = shmem::ActorEvent::Kind::enter,
+                .op = launch.op,
+                .round = Round{},
+                .block = block,
+                .blocks = launch.blocks},
+               SourceSite::here());
   try {
     kernel(context);
   } catch (const Interrupted& interrupted) {
@@ -146,7 +152,9 @@ Result<void> Communicator::launch(std::string_view op, std::int32_t blocks, Kern
   const std::span<std::optional<Error>> failures = cleared(failures_, blocks);
   // Whoever looks at the records must not take a core that has not begun yet for one that will never act.
   const auto tell = [&](Core core, shmem::ActorEvent::Kind kind) {
-    fabrics_[core.index()]->actor({.kind = kind, .op = op, .round = Round{}}, SourceSite::here());
+    const std::int32_t begun = kind == shmem::ActorEvent::Kind::start ? blocks : 0;
+    fabrics_[core.index()]->actor({.kind = kind, .op = op, .round = Round{}, .block = core.value(), .blocks = begun},
+                                  SourceSite::here());
   };
   for (Core core{0}; core.value() < std::min(blocks, cores()); ++core) tell(core, shmem::ActorEvent::Kind::start);
   grid.run([&](Core core) {

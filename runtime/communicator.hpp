@@ -113,6 +113,8 @@ class Communicator {
   using Errors = std::array<std::optional<Error>, shmem::kMaxCores>;
 
   [[nodiscard]] std::span<std::byte> local_bytes(Offset at, Bytes size) const;
+  /// Who this rank is here, and what its heap holds.
+  void tell_inspectors() const;
   Result<void> commit_places(const std::vector<shmem::Move>& moves) const;
   void carry_out(CoreContext& context, const std::vector<shmem::Move>& moves, const shmem::Witness& settled) const;
   /// A launch on fewer cores leaves the rounds of the others behind; see Profile::idle_cores_catch_up.

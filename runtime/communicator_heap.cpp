@@ -31,6 +31,16 @@ std::pair<Offset, Bytes> left_behind(const shmem::Move& move) {
 
 }  // namespace
 
+void Communicator::tell_inspectors() const {
+  if (peers_.control == nullptr) return;
+  shmem::Membership& membership = peers_.control_map.membership(peers_.control);
+  membership.rank.store(rank().value(), std::memory_order_relaxed);
+  membership.heap_used.store(heap_.used().value(), std::memory_order_relaxed);
+  membership.heap_blocks.store(heap_.live_blocks(), std::memory_order_relaxed);
+  membership.heap_largest_free.store(heap_.largest_free().value(), std::memory_order_relaxed);
+  membership.size.store(static_cast<std::uint32_t>(ranks()), std::memory_order_release);
+}
+
 Result<Offset> Communicator::allocate(Bytes size, shmem::Mobility mobility) {
   Result<Offset> at = heap_.allocate(size, shmem::Heap::kGranule, mobility);
   if (!at)
@@ -43,6 +53,7 @@ Result<Offset> Communicator::allocate(Bytes size, shmem::Mobility mobility) {
     }
   }
   if (peers_.occupy) peers_.occupy(*at, heap_.size_of(*at));
+  tell_inspectors();
   return at;
 }
 
@@ -50,6 +61,7 @@ Result<void> Communicator::free(Offset at) {
   const Bytes size = heap_.size_of(at);
   Result<void> freed = heap_.free(at);
   if (freed && peers_.release) peers_.release(at, size);
+  tell_inspectors();
   return freed;
 }
 
@@ -87,7 +99,9 @@ Result<std::vector<shmem::Move>> Communicator::compact() {
     sync.barrier_all();
   });
   if (!done) return done.error();
-  return heap_.compact();
+  std::vector<shmem::Move> moved = heap_.compact();
+  tell_inspectors();
+  return moved;
 }
 
 }  // namespace shmoe::runtime

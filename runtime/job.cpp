@@ -17,6 +17,7 @@
 #include "runtime/mappings.hpp"
 #include "runtime/process_watch.hpp"
 #include "runtime/unknown_settings.hpp"
+#include "shmem/hash.hpp"
 #include "shmem/mapped_fabric.hpp"
 #include "shmem/segment.hpp"
 #include "shmem/weak_fabric.hpp"
@@ -60,10 +61,10 @@ struct OwnParts {
 };
 
 Result<OwnParts> set_up(const Config& config, const JobShape& shape, Rank rank, const std::string& name,
-                        shmem::Crowd crowd) {
+                        std::uint64_t job, shmem::Crowd crowd) {
   Result<std::unique_ptr<Grid>> grid = Grid::start(config.cores, crowd);
   if (!grid) return std::move(grid).error();
-  Result<std::shared_ptr<Mappings>> mappings = Mappings::create(shape, rank, name);
+  Result<std::shared_ptr<Mappings>> mappings = Mappings::create(shape, rank, name, job);
   if (!mappings) return std::move(mappings).error();
   return OwnParts{.grid = *std::move(grid), .mappings = *std::move(mappings)};
 }
@@ -124,7 +125,8 @@ std::function<Result<void>(Offset, Bytes)> committer(const std::shared_ptr<Mappi
 Result<OwnParts> map_everything(bootstrap::SocketExchange& exchange, const Config& config, const JobShape& shape,
                                 const std::string& name, std::span<const bootstrap::IdCard> cards, shmem::Crowd crowd) {
   const Rank rank = exchange.rank();
-  Result<OwnParts> own = set_up(config, shape, rank, name, crowd);
+  const std::uint64_t job = shmem::fnv1a(*cards.front().fact(kSegmentFact));
+  Result<OwnParts> own = set_up(config, shape, rank, name, job, crowd);
   if (Result<void> all = agree(exchange, outcome_of(own), "setting up"); !all) return std::move(all).error();
   const Result<void> attached = attach_peers(*own->mappings, rank, cards);
   if (Result<void> all = agree(exchange, attached, "mapping its peers"); !all) return std::move(all).error();
@@ -168,6 +170,7 @@ void clean_up_after_the_dead() {
 JobShape::JobShape(const Config& config, std::int32_t rank_count)
     : ranks(rank_count),
       communicators(config.communicators),
+      profile(config.profile.id),
       map(shmem::block_map(config.profile, {.ranks = rank_count,
                                             .cores = config.cores,
                                             .slots = config.cores,

@@ -19,6 +19,7 @@ namespace shmoe::runtime {
 struct JobShape {
   std::int32_t ranks = 1;
   std::int32_t communicators = 1;
+  ProfileId profile = ProfileId::safe;
   shmem::BlockMap map;  // of every communicator
   shmem::SlotPlan slots;
   shmem::ControlMap control;

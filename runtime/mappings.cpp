@@ -2,59 +2,36 @@
 
 #include <utility>
 
-#include <unistd.h>
+#include "runtime/control_header.hpp"
 
 namespace shmoe::runtime {
 namespace {
 
 using shmem::AddressWindow;
-using shmem::ControlHeader;
 using shmem::Segment;
 
-void write_header(std::byte* control, const JobShape& shape, Rank rank) {
-  auto& header = *reinterpret_cast<ControlHeader*>(control);
-  header.rank = rank.value();
-  header.ranks = shape.ranks;
-  header.pid = getpid();
-  header.memory_bytes = shape.memory().value();
-  header.version.store(shmem::kLayoutVersion, std::memory_order_release);
-}
-
-Result<void> check_header(const std::byte* control, const JobShape& shape, Rank peer) {
-  const auto& header = *reinterpret_cast<const ControlHeader*>(control);
-  const std::uint32_t version = header.version.load(std::memory_order_acquire);
-  if (version != shmem::kLayoutVersion) {
-    return Error{.code = Errc::version,
-                 .context = fmt::format("rank {} has layout version {}, expected {}: start every "
-                                        "rank from the same build",
-                                        peer, version, shmem::kLayoutVersion),
-                 .where = peer};
-  }
-  if (header.rank != peer.value() || header.ranks != shape.ranks) {
-    return Error{.code = Errc::mismatch,
-                 .context = fmt::format("the segment of rank {} says rank {} of {}", peer, header.rank, header.ranks),
-                 .where = peer};
-  }
-  return {};
+shmem::ControlHeader& header_in(const Segment& control) {
+  return *reinterpret_cast<shmem::ControlHeader*>(control.data());
 }
 
 }  // namespace
 
-Result<std::shared_ptr<Mappings>> Mappings::create(const JobShape& shape, Rank rank, const std::string& name) {
+Result<std::shared_ptr<Mappings>> Mappings::create(const JobShape& shape, Rank rank, const std::string& name,
+                                                   std::uint64_t job) {
   Result<AddressWindow> window = AddressWindow::reserve(static_cast<std::size_t>(shape.ranks), shape.memory());
   if (!window) return std::move(window).error();
   std::shared_ptr<Mappings> mappings(new Mappings(shape, *std::move(window)));
-  if (Result<void> created = mappings->create_own(rank, name); !created) return std::move(created).error();
+  if (Result<void> created = mappings->create_own(rank, name, job); !created) return std::move(created).error();
   return mappings;
 }
 
-Result<void> Mappings::create_own(Rank rank, const std::string& name) {
+Result<void> Mappings::create_own(Rank rank, const std::string& name, std::uint64_t job) {
   Result<Segment> memory = Segment::create(name + ".mem", shape_.memory(), window_.claim(rank.index()));
   if (!memory) return std::move(memory).error();
   Result<Segment> control = Segment::create(name + ".ctl", shape_.control_memory());
   if (!control) return std::move(control).error();
   if (Result<void> pages = control->commit(Offset{0}, Bytes{shmem::kControlHeaderBytes}); !pages) return pages;
-  write_header(control->data(), shape_, rank);
+  write_header(header_in(*control), shape_, rank, job);
   own_ = rank;
   memory_.push_back(*std::move(memory));
   control_.emplace(rank, *std::move(control));
@@ -67,7 +44,7 @@ Result<void> Mappings::attach(Rank peer, const std::string& name) {
   if (!memory) return std::move(memory).error();
   Result<Segment> control = Segment::attach(name + ".ctl", shape_.control_memory(), Segment::Mode::read_only);
   if (!control) return std::move(control).error();
-  if (Result<void> header = check_header(control->data(), shape_, peer); !header) return header;
+  if (Result<void> header = check_header(header_in(*control), shape_, peer); !header) return header;
   memory_.push_back(*std::move(memory));
   control_.emplace(peer, *std::move(control));
   return {};

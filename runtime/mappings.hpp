@@ -14,9 +14,11 @@ namespace shmoe::runtime {
 
 class Mappings {
  public:
-  /// The objects of `rank`, this one, and addresses for those of its peers. `name`: without .mem and .ctl.
+  /// The objects of `rank`, this one, and addresses for those of its peers. `name`: without .mem and .ctl. `job`: see
+  /// ControlHeader.
   /// Errors:  as AddressWindow::reserve, Segment::create and commit_block.
-  static Result<std::shared_ptr<Mappings>> create(const JobShape& shape, Rank rank, const std::string& name);
+  static Result<std::shared_ptr<Mappings>> create(const JobShape& shape, Rank rank, const std::string& name,
+                                                  std::uint64_t job);
 
   /// Each peer once.
   /// Errors:  as Segment::attach; version or mismatch where the object is of another build or job.
@@ -37,7 +39,7 @@ class Mappings {
 
  private:
   Mappings(const JobShape& shape, shmem::AddressWindow window) : shape_(shape), window_(std::move(window)) {}
-  Result<void> create_own(Rank rank, const std::string& name);
+  Result<void> create_own(Rank rank, const std::string& name, std::uint64_t job);
 
   JobShape shape_;
   shmem::AddressWindow window_;

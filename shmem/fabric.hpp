@@ -48,6 +48,8 @@ struct ActorEvent {
   Kind kind = Kind::start;
   std::string_view op;  // enter: the operator
   Round round;          // enter: its round
+  std::int32_t block = 0;
+  std::int32_t blocks = 0;  // of the launch, of which this core runs `block`; 0: the same as before
 };
 
 /// Everything a protocol may do to the world outside its core. Stable: operators, decorators and bodies may rely on it. One object a core, never called concurrently.

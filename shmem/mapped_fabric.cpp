@@ -7,13 +7,19 @@
 #include "shmem/fence.hpp"
 
 namespace shmoe::shmem {
+namespace {
+
+constexpr EventKind event_of(SignalOp op) { return op == SignalOp::set ? EventKind::set : EventKind::add; }
+
+}  // namespace
 
 MappedFabric::MappedFabric(const Peers& peers, Core core, Sharing sharing)
     : peers_(&peers),
       record_(&peers.control_map.record(peers.control, core)),
+      ring_(&peers.control_map.ring(peers.control, core)),
       sharing_(sharing),
       activity_{.op = {}, .round = Round{}, .core = core},
-      waiter_(peers, *record_, peers.control_map.list(peers.control, core), sharing) {
+      waiter_(peers, *record_, peers.control_map.list(peers.control, core), *ring_, sharing) {
   record_->life.store(static_cast<std::uint8_t>(Life::parked), std::memory_order_relaxed);
 }
 
@@ -59,6 +65,7 @@ void MappedFabric::signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value,
   store_fence();
   store_and_ring(peers_->place(dst, slot), op, value, sharing_);
   write_ledger(dst, slot, value, site);
+  write_event(event_of(op), {.value = value, .rank = dst, .slot = slot, .count = 1}, site);
 }
 
 // Many ranks mean many cache lines and pages that lie elsewhere: all are asked for before the first is written, and one
@@ -75,6 +82,19 @@ void MappedFabric::signal_each(std::span<const Rank> dsts, Slot slot, SignalOp o
   full_fence();
   for (const Rank dst : dsts) ring(peers_->place(dst, slot), sharing_);
   for (const Rank dst : dsts) write_ledger(dst, slot, value, site);
+  if (dsts.empty()) return;
+  write_event(event_of(op),
+              {.value = value, .rank = dsts.front(), .slot = slot, .count = static_cast<std::uint16_t>(dsts.size())},
+              site);
+}
+
+void MappedFabric::write_event(EventKind kind, Event event, SourceSite site) {
+  event.time_ns = now().count();
+  event.round = activity_.round;
+  event.kind = kind;
+  event.line = site.line;
+  event.set_text(kind == EventKind::enter ? std::string_view(activity_.op) : site.file);
+  ring_->write(event);
 }
 
 LedgerEntry& MappedFabric::entry_of(Rank dst, Slot slot, std::uint64_t value) const {
@@ -115,10 +135,12 @@ void MappedFabric::put_signal(Rank dst, Offset to, std::span<const std::byte> fr
 void MappedFabric::fence(Rank dst, SourceSite site) {
   expect_rank(*peers_, dst, site);
   store_fence();
+  write_event(EventKind::fence, {.value = put_bytes_, .rank = dst}, site);
 }
 
-void MappedFabric::quiet(SourceSite /*site*/) {
+void MappedFabric::quiet(SourceSite site) {
   store_fence();
+  write_event(EventKind::quiet, {.value = put_bytes_}, site);
   put_bytes_ = 0;
 }
 
@@ -136,9 +158,13 @@ void MappedFabric::touch(Access /*access*/, Rank owner, Offset at, Bytes size, S
   (void)place(owner, at, size, site);
 }
 
-void MappedFabric::actor(const ActorEvent& event, SourceSite /*site*/) {
+void MappedFabric::actor(const ActorEvent& event, SourceSite site) {
   const bool entering = event.kind == ActorEvent::Kind::enter;
   if (event.kind == ActorEvent::Kind::start) record_->launches.fetch_add(1, std::memory_order_relaxed);
+  if (event.blocks > 0) {
+    record_->block.store(static_cast<std::uint16_t>(event.block), std::memory_order_relaxed);
+    record_->blocks.store(static_cast<std::uint16_t>(event.blocks), std::memory_order_relaxed);
+  }
   const bool running = entering || event.kind == ActorEvent::Kind::start;
   activity_.op.assign(entering ? event.op : std::string_view());  // into the room it has
   if (entering) {
@@ -148,6 +174,8 @@ void MappedFabric::actor(const ActorEvent& event, SourceSite /*site*/) {
   record_->op.store(activity_.op);
   record_->life.store(static_cast<std::uint8_t>(running ? Life::running : Life::parked), std::memory_order_seq_cst);
   record_->progress.fetch_add(1, std::memory_order_release);
+  if (entering) write_event(EventKind::enter, {}, site);
+  if (event.kind == ActorEvent::Kind::leave) write_event(EventKind::leave, {}, site);
 }
 
 Time MappedFabric::now() { return std::chrono::steady_clock::now().time_since_epoch(); }

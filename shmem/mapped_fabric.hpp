@@ -35,11 +35,13 @@ class MappedFabric : public Fabric {
  private:
   [[nodiscard]] LedgerEntry& entry_of(Rank dst, Slot slot, std::uint64_t value) const;
   void expect_turn(Rank dst, Slot slot, std::uint64_t value, SourceSite site) const;
+  void write_event(EventKind kind, Event event, SourceSite site);
   void write_ledger(Rank dst, Slot slot, std::uint64_t value, SourceSite site);
   [[nodiscard]] std::byte* place(Rank rank, Offset at, Bytes size, SourceSite site) const;
 
   const Peers* peers_;
   WaitRecord* record_;
+  EventRing* ring_;
   Sharing sharing_;
   Activity activity_;
   std::uint64_t put_bytes_ = 0;  // since this core entered an operator, or was quiet

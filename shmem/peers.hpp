@@ -37,7 +37,7 @@ struct Peers {
   std::string scope;                       // "communicator 2 of world ranks 1 2 3"; empty where ranks are world ranks
   std::vector<std::byte*> mem;             // block of each member's `.mem`
   std::shared_ptr<const MetaWindow> meta;  // its first bytes, side by side; nothing where ranks are threads
-  std::byte* control = nullptr;            // own block in the own `.ctl`
+  std::byte* control = nullptr;            // own block in the own `.ctl`; none in the checker
   /// That of each member, to be read only. None: nobody's waits can be proven stuck.
   std::vector<std::byte*> controls;
   std::shared_ptr<const BlockMap> map;

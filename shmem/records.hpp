@@ -1,12 +1,14 @@
 #pragma once
 // What a rank writes about itself in its `.ctl` segment, for peers and inspectors to read.
 //
-//   +0     header      4 KiB     identity of the segment; version last
+//   +0     header      4 KiB     identity and shape of the job; version last
 //          per communicator block:
 //          wait records  128 B x (C + 1)   one per core, then the host thread's, which nothing writes yet
 //          wait lists    576 B x C         slots of waits for any of several
 //          ledger         64 B x entries   one per (destination, slot) this rank may write; of slots that all its cores
 //                                          add to, one per core
+//          membership     64 B             who this rank is in the communicator, and what its heap holds
+//          event rings   16.1 KiB x C      the last 256 events of each core
 //
 // Every word is atomic, but a record is many words. What a wait record says of a wait belongs together while `epoch` is odd
 // and stays the same, except `slot`, which moves on meanwhile. `op` and ledger entries are under no such lock: a reader may
@@ -21,6 +23,7 @@
 #include <string>
 #include <string_view>
 
+#include "shmem/event_ring.hpp"
 #include "shmem/layout.hpp"
 #include "shmem/signal.hpp"
 
@@ -101,7 +104,9 @@ struct alignas(128) WaitRecord {
   std::atomic<std::uint8_t> compare;
   std::atomic<std::uint8_t> life;         // Life
   std::atomic<std::uint8_t> may_give_up;  // the wait has a deadline of its own
-  std::atomic<std::uint64_t> progress;    // operators entered and left
+  std::atomic<std::uint32_t> progress;    // operators entered and left; wraps
+  std::atomic<std::uint16_t> block;       // of the launch, the one this core runs now; its next ones come afterwards
+  std::atomic<std::uint16_t> blocks;      // of the launch
   std::atomic<std::uint64_t> launches;    // begun, this one counted
   std::atomic<std::uint64_t> echo;        // the Challenge after which the core last looked in vain
   RecordName op;                          // under no lock; empty between operators
@@ -148,18 +153,56 @@ struct alignas(64) LedgerEntry {
 static_assert(sizeof(LedgerEntry) == 64);
 static_assert(offsetof(LedgerEntry, site) == 32);
 
+/// What a rank says of a communicator as a whole. All zeros until it has made it.
+struct alignas(64) Membership {
+  std::atomic<std::uint32_t> size;  // members; written after `rank`
+  std::atomic<std::int32_t> rank;   // this one in the communicator
+  std::atomic<std::uint64_t> heap_used;
+  std::atomic<std::uint64_t> heap_blocks;
+  std::atomic<std::uint64_t> heap_largest_free;
+};
+static_assert(sizeof(Membership) == 64);
+
 inline constexpr std::uint64_t kControlHeaderBytes = 4096;
 
-/// The start of a `.ctl`. A reader that sees the version sees the rest.
+/// A SlotFamily as written in the header.
+struct HeaderFamily {
+  std::array<char, 24> name;
+  std::uint64_t base;
+  std::uint32_t buffers;
+  std::uint32_t sources;
+  std::uint32_t events;
+  std::uint8_t writers;
+  std::uint8_t op;
+  std::uint16_t reserved;
+};
+static_assert(sizeof(HeaderFamily) == 48);
+
+/// The start of a `.ctl`: enough for an inspector to find everything in it and in the `.mem`. A reader that sees the version
+/// sees the rest.
 struct ControlHeader {
+  static constexpr std::size_t kMostFamilies = 80;
+
   std::int32_t rank;
   std::int32_t ranks;
   std::int64_t pid;
   std::uint64_t memory_bytes;
-  std::atomic<std::uint32_t> version;  // written last
+  std::atomic<std::uint32_t> version;  // written last; at this place in every version
+  std::int32_t cores;
+  std::uint64_t job;       // the same of all ranks of a job, of two jobs hardly ever
+  std::int64_t begun_ns;   // steady clock
+  std::uint64_t ipc_data;  // bytes, as those of the heap
+  std::uint64_t heap;
+  std::int32_t communicators;
+  std::uint8_t profile;  // ProfileId
+  std::array<std::uint8_t, 3> reserved;
+  std::uint32_t families;  // declared; no more than kMostFamilies are told
+  std::uint32_t reserved_too;
+  std::array<HeaderFamily, kMostFamilies> family;
 };
 static_assert(sizeof(ControlHeader) <= kControlHeaderBytes);
 static_assert(offsetof(ControlHeader, version) == 24);
+static_assert(offsetof(ControlHeader, family) == 80);
 
 /// Where one communicator's block of a `.ctl` lies, relative to the first block.
 struct ControlMap {
@@ -167,7 +210,7 @@ struct ControlMap {
   std::uint32_t ledger_entries = 0;
 
   [[nodiscard]] constexpr Bytes size() const {
-    return Bytes{round_up(ledger_at() + sizeof(LedgerEntry) * ledger_entries, 4096)};
+    return Bytes{round_up(rings_at() + sizeof(EventRing) * static_cast<std::uint64_t>(cores), 4096)};
   }
   [[nodiscard]] WaitRecord& record(std::byte* block, Core core) const {
     return *reinterpret_cast<WaitRecord*>(block + sizeof(WaitRecord) * core.index());
@@ -178,6 +221,12 @@ struct ControlMap {
   [[nodiscard]] LedgerEntry& ledger(std::byte* block, std::uint32_t index) const {
     return *reinterpret_cast<LedgerEntry*>(block + ledger_at() + sizeof(LedgerEntry) * index);
   }
+  [[nodiscard]] Membership& membership(std::byte* block) const {
+    return *reinterpret_cast<Membership*>(block + membership_at());
+  }
+  [[nodiscard]] EventRing& ring(std::byte* block, Core core) const {
+    return *reinterpret_cast<EventRing*>(block + rings_at() + sizeof(EventRing) * core.index());
+  }
 
  private:
   [[nodiscard]] constexpr std::uint64_t lists_at() const {
@@ -186,6 +235,10 @@ struct ControlMap {
   [[nodiscard]] constexpr std::uint64_t ledger_at() const {
     return lists_at() + sizeof(WaitList) * static_cast<std::uint64_t>(cores);
   }
+  [[nodiscard]] constexpr std::uint64_t membership_at() const {
+    return ledger_at() + sizeof(LedgerEntry) * ledger_entries;
+  }
+  [[nodiscard]] constexpr std::uint64_t rings_at() const { return membership_at() + sizeof(Membership); }
 };
 
 }  // namespace shmoe::shmem

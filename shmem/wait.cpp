@@ -227,10 +227,27 @@ Result<Arrival> Waiter::wait(const WaitSpec& spec, const Activity& activity, Sou
 
   write_record(spec, progress, activity, site);
   record_->epoch.fetch_add(1, std::memory_order_seq_cst);
+  write_event(EventKind::wait_begin, spec.value, spec, activity, site);
   Result<Arrival> result =
       yield(peers_->crowd, ready) ? Result<Arrival>(arrival) : sleep(spec, progress, activity, site);
   record_->epoch.fetch_add(1, std::memory_order_seq_cst);
+  write_event(result ? EventKind::wait_end : EventKind::wait_failed, result ? result->value : progress.seen, spec,
+              activity, site);
   return result;
+}
+
+void Waiter::write_event(EventKind kind, std::uint64_t value, const WaitSpec& spec, const Activity& activity,
+                         SourceSite site) {
+  Event event{.time_ns = clock_now().count(),
+              .value = value,
+              .round = activity.round,
+              .rank = spec.where,
+              .slot = spec.slots.front(),
+              .count = static_cast<std::uint16_t>(std::min<std::size_t>(spec.slots.size(), UINT16_MAX)),
+              .kind = kind,
+              .line = site.line};
+  event.set_text(site.file);
+  ring_->write(event);
 }
 
 void Waiter::write_record(const WaitSpec& spec, const Progress& progress, const Activity& activity, SourceSite site) {

@@ -39,8 +39,8 @@ std::uint64_t load_slot(const Peers& peers, Rank owner, Slot slot);
 
 class Waiter {
  public:
-  Waiter(const Peers& peers, WaitRecord& record, WaitList& list, Sharing sharing)
-      : peers_(&peers), record_(&record), list_(&list), sharing_(sharing) {}
+  Waiter(const Peers& peers, WaitRecord& record, WaitList& list, EventRing& ring, Sharing sharing)
+      : peers_(&peers), record_(&record), list_(&list), ring_(&ring), sharing_(sharing) {}
 
   /// Match::all: each slot compared true at some moment of the wait, in ascending order.
   /// Order:   acquires every word that satisfied it.
@@ -62,6 +62,8 @@ class Waiter {
   bool all(const WaitSpec& spec, Progress& progress, Arrival& arrival) const;
   bool any(const WaitSpec& spec, Progress& progress, Arrival& arrival) const;
   bool sum(const WaitSpec& spec, Progress& progress, Arrival& arrival) const;
+  void write_event(EventKind kind, std::uint64_t value, const WaitSpec& spec, const Activity& activity,
+                   SourceSite site);
   void write_record(const WaitSpec& spec, const Progress& progress, const Activity& activity, SourceSite site);
   Result<Arrival> sleep(const WaitSpec& spec, Progress& progress, const Activity& activity, SourceSite site);
   bool sleep_once(const WaitSpec& spec, Progress& progress, Arrival& arrival, Time limit) const;
@@ -69,6 +71,7 @@ class Waiter {
   const Peers* peers_;
   WaitRecord* record_;
   WaitList* list_;
+  EventRing* ring_;
   Sharing sharing_;
 };
 

@@ -250,7 +250,8 @@ TEST_CASE("a word that came while the overseer looked wins over its verdict") {
   };
   shmem::WaitRecord record{};
   shmem::WaitList list{};
-  shmem::Waiter waiter(watched.peers, record, list, shmem::Sharing::threads);
+  shmem::EventRing events{};
+  shmem::Waiter waiter(watched.peers, record, list, events, shmem::Sharing::threads);
   const Result<shmem::Arrival> arrival =
       waiter.wait({.where = Rank{0}, .slots = {&slot, 1}, .value = 1}, {}, SourceSite::here());
   REQUIRE(arrival.has_value());

@@ -197,6 +197,68 @@ TEST_CASE("ledger: cores that add to one slot keep apart") {
   });
 }
 
+TEST_CASE("record: which block of how many a core runs") {
+  over_bodies({}, [](Job& job) {
+    WaitRecord& record = job.seat(0).record();
+    const auto tell = [&](ActorEvent::Kind kind, std::int32_t block, std::int32_t blocks) {
+      job.at(0).actor({.kind = kind, .op = "batch", .round = Round{}, .block = block, .blocks = blocks}, SourceSite{});
+    };
+    tell(ActorEvent::Kind::start, 0, 48);
+    CHECK(record.block.load() == 0);
+    CHECK(record.blocks.load() == 48);
+    tell(ActorEvent::Kind::enter, 2, 48);
+    CHECK(record.block.load() == 2);
+    tell(ActorEvent::Kind::enter, 0, 0);  // the round, once the core knows it
+    tell(ActorEvent::Kind::leave, 0, 0);
+    CHECK(record.block.load() == 2);
+    CHECK(record.blocks.load() == 48);
+  });
+}
+
+TEST_CASE("events: what a core did, in its order, with places and rounds") {
+  over_bodies({.ranks = 3}, [](Job& job) {
+    const Hand hand = job.hand(0);
+    const EventRing& ring = job.plan().control.ring(job.seat(0).peers().control, Core{0});
+    const std::uint64_t before = ring.written();
+    const SourceSite site{.file = "here.cpp", .line = 12};
+    const std::array both{Rank{1}, Rank{2}};
+    enter(job.at(0), "dispatch", 41);
+    job.at(0).signal(Rank{1}, hand.word(0), SignalOp::set, 5, site);
+    job.at(0).signal_each(both, hand.word(0, 1), SignalOp::set, 6, site);
+    job.at(0).fence(Rank{2}, site);
+    job.at(0).quiet(site);
+    const Slot own = hand.counter(0);
+    const Time patience = job.at(0).now() + std::chrono::milliseconds(3);
+    CHECK(!job.at(0).wait({.where = Rank{2}, .slots = {&own, 1}, .value = 9, .deadline = patience}, site));
+    CHECK(job.at(0).wait({.where = Rank{2}, .slots = {&own, 1}, .value = 0}, site));  // at once: no event
+    job.at(0).actor({.kind = ActorEvent::Kind::leave, .op = {}, .round = Round{}}, site);
+
+    const std::vector<Event> events = ring.last(ring.written() - before);
+    std::vector<EventKind> kinds;
+    for (const Event& event : events) {
+      kinds.push_back(event.kind);
+      CHECK(event.round == Round{41});
+    }
+    using enum EventKind;
+    REQUIRE(kinds == std::vector{enter, set, set, fence, quiet, wait_begin, wait_failed, leave});
+    CHECK(std::string(events[0].text.data()) == "dispatch");
+    CHECK(std::string(events[1].text.data()) == "here.cpp");
+    CHECK(events[1].line == 12);
+    CHECK(events[1].rank == Rank{1});
+    CHECK(events[1].slot == hand.word(0));
+    CHECK(events[1].value == 5);
+    CHECK(events[1].count == 1);
+    CHECK(events[2].rank == Rank{1});
+    CHECK(events[2].count == 2);
+    CHECK(events[3].rank == Rank{2});
+    CHECK(events[5].rank == Rank{2});
+    CHECK(events[5].slot == own);
+    CHECK(events[5].value == 9);
+    CHECK(events[6].value == 0);
+    for (std::size_t i = 1; i < events.size(); ++i) CHECK(events[i].time_ns >= events[i - 1].time_ns);
+  });
+}
+
 TEST_CASE("ledger: a refused signal leaves no entry and no word") {
   over_bodies({}, [](Job& job) {
     const Hand hand = job.hand(0);
@@ -281,7 +343,10 @@ TEST_CASE("control map: records and entries tile the block without touching") {
     CHECK(at(&map.list(block, Core{cores - 1})) + sizeof(WaitList) == at(&map.ledger(block, 0)));
     CHECK(at(&map.ledger(block, 0)) ==
           128U * static_cast<std::uint64_t>(cores + 1) + 576U * static_cast<std::uint64_t>(cores));
-    CHECK(at(&map.ledger(block, 999)) + sizeof(LedgerEntry) <= map.size().value());
+    CHECK(at(&map.ledger(block, 999)) + sizeof(LedgerEntry) == at(&map.membership(block)));
+    CHECK(at(&map.membership(block)) + sizeof(Membership) == at(&map.ring(block, Core{0})));
+    CHECK(at(&map.ring(block, Core{cores - 1})) + sizeof(EventRing) <= map.size().value());
+    CHECK(map.size().value() - at(&map.ring(block, Core{cores - 1})) - sizeof(EventRing) < 4096);
     CHECK(map.size().value() % 4096 == 0);
   }
 }

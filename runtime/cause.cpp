@@ -21,6 +21,7 @@ std::string_view name_of(CauseKind kind) {
     case CauseKind::wait_first: return "wait before notify";
     case CauseKind::credit_missing: return "credit return missing";
     case CauseKind::double_reset: return "double reset";
+    case CauseKind::merged_notify: return "merged notifies";
     case CauseKind::oversized_grid: return "oversized grid";
   }
   return "unknown";

@@ -105,8 +105,10 @@ bool parse_log(std::string_view text, Config& config) {
   config.log_level = text;
   return true;
 }
-/// A variable that the start of a job reads and checks by itself; listed here so that the table is complete.
+/// A variable that is read and checked elsewhere; listed here so that the table is complete.
 bool read_at_start(std::string_view /*text*/, Config& /*config*/) { return true; }
+
+constexpr const char* kFaults = "SHMOE_FAULTS";
 
 // Rows are read in order: of two names of one setting the later one wins.
 constexpr std::array kSettings{
@@ -134,6 +136,8 @@ constexpr std::array kSettings{
     Setting{"SHMOE_PIN", "none", "none, cores", "cores: each core of the job on a CPU of its own, if there are enough",
             parse_pin},
     Setting{"SHMOE_WEAK", "0", "a seed; 0 is off", "puts land late, in an order drawn from the seed", parse_weak},
+    Setting{kFaults, "", "a file", "faults to inject, one a line; apps/11_faults/README.md tells how they are written",
+            read_at_start},
     Setting{"SHMOE_STRICT", "on", "on, off", "check writers and kinds of signals at every call", parse_strict},
     Setting{"SHMOE_PROVE", "on", "on, off", "sleeping waits look for deadlocks and prove them", parse_prove},
     Setting{"SHMOE_VERDICT", "", "a file", "where the rank that proves a deadlock writes it as JSON", parse_verdict},
@@ -189,6 +193,11 @@ Result<Config> Config::load(const Lookup& lookup) {
     return Error{Errc::invalid_argument,
                  fmt::format("{} is '{}'; it takes {}", setting.variable, shortened(*text), setting.takes),
                  {}};
+  }
+  if (const auto path = lookup(kFaults); path && !path->empty()) {
+    Result<FaultPlan> faults = FaultPlan::load(*path);
+    if (!faults) return std::move(faults).error().within(kFaults);
+    config.faults = *std::move(faults);
   }
   return config;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bootstrap/rendezvous.hpp"
+#include "runtime/fault_plan.hpp"
 #include "shmem/copy.hpp"
 #include "shmem/profile.hpp"
 #include "shmem/result.hpp"
@@ -34,6 +35,7 @@ struct Config {
   std::optional<shmem::CopyKind> copy;      // of long rows; nothing: measured at the start
   Pin pin = Pin::none;
   std::uint64_t weak_seed = 0;  // not 0: puts land late, drawn from this seed
+  FaultPlan faults;             // to be injected
   bool strict = true;
   bool prove = true;         // waits that can never end are looked for
   std::string verdict_file;  // where a proven deadlock is written as JSON; empty: nowhere
@@ -48,7 +50,7 @@ struct Config {
 
   /// Looks settings up; the default looks in the process environment.
   using Lookup = std::function<std::optional<std::string>(std::string_view)>;
-  /// Errors:  invalid_argument naming the variable, its value and what it takes.
+  /// Errors:  invalid_argument naming the variable, its value and what it takes; as FaultPlan::load.
   static Result<Config> load(const Lookup& lookup);
   static Result<Config> load();
   /// Defaults only.

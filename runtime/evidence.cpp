@@ -17,7 +17,10 @@ Evidence::Evidence(const Sight& sight) : sight_(&sight) {
 void Evidence::add_edges(const CoreSight& core) {
   const WaitSight& wait = *core.wait;
   for (const Slot slot : wait.slots) {
-    const std::optional<Rank> writer = sight_->slots->writer_of(slot, wait.where);
+    const shmem::SlotFamily& family = sight_->slots->family_of(slot);
+    const bool by_zero = family.goes_back() && shmem::satisfies(wait.compare, 0, wait.value);
+    const shmem::Side side = by_zero ? shmem::Side::owner : shmem::Side::source;
+    const std::optional<Rank> writer = sight_->slots->writer_of(slot, wait.where, side);
     if (!writer) continue;
     edges_.push_back({.core = &core,
                       .where = wait.where,
@@ -25,7 +28,8 @@ void Evidence::add_edges(const CoreSight& core) {
                       .compare = wait.match == shmem::Match::sum ? Compare::at_least : wait.compare,
                       .wanted = wait.match == shmem::Match::sum ? 1 : wait.value,
                       .seen = sight_->word(wait.where, slot),
-                      .family = &sight_->slots->family_of(slot),
+                      .family = &family,
+                      .side = side,
                       .writer = *writer});
   }
 }
@@ -38,9 +42,14 @@ SlotPlace Evidence::place_of(const Edge& edge) {
           .event = index % family.events};
 }
 
-LedgerSight Evidence::sent(Rank writer, Rank owner, Slot slot) const {
+LedgerSight Evidence::sent(Rank writer, Rank owner, Slot slot, shmem::Side side) const {
   if (!sight_->ledger) return {};
-  return sight_->ledger(writer, owner, slot);
+  return sight_->ledger(writer, owner, slot, side);
+}
+
+Evidence::Turns Evidence::turns(const Edge& edge) const {
+  return {.filled = sent(place_of(edge).source, edge.where, edge.slot, shmem::Side::source).count,
+          .reset = sent(edge.where, edge.where, edge.slot, shmem::Side::owner).count};
 }
 
 std::uint64_t Evidence::sent_back(const Edge& edge) const {

@@ -18,6 +18,7 @@ struct Edge {
   std::uint64_t wanted;
   std::uint64_t seen;
   const shmem::SlotFamily* family;
+  shmem::Side side;  // of a slot with two writers the one that is waited for
   Rank writer;
 
   [[nodiscard]] bool ends_with(std::uint64_t word) const;
@@ -39,8 +40,13 @@ class Evidence {
 
   [[nodiscard]] static SlotPlace place_of(const Edge& edge);
   /// What the writer has noted of its signals to the slot.
-  [[nodiscard]] LedgerSight sent(const Edge& edge) const { return sent(edge.writer, edge.where, edge.slot); }
-  [[nodiscard]] LedgerSight sent(Rank writer, Rank owner, Slot slot) const;
+  [[nodiscard]] LedgerSight sent(const Edge& edge) const { return sent(edge.writer, edge.where, edge.slot, edge.side); }
+  [[nodiscard]] LedgerSight sent(Rank writer, Rank owner, Slot slot, shmem::Side side = shmem::Side::source) const;
+  /// Of a slot with two writers, how often each has written it.
+  struct Turns {
+    std::uint64_t filled, reset;
+  };
+  [[nodiscard]] Turns turns(const Edge& edge) const;
   /// How often the waiting rank has signalled the writer's slot of the same kind.
   [[nodiscard]] std::uint64_t sent_back(const Edge& edge) const;
   /// Other ranks than those two, with what the writer sent to the same slot of each.

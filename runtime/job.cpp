@@ -80,12 +80,14 @@ Result<void> attach_peers(Mappings& mappings, Rank rank, std::span<const bootstr
 
 bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const shmem::SlotPlan& slots,
                             const std::string& name, const shmem::CopyPlan& copy) {
-  card.agreements = {{"cores", fmt::to_string(config.cores)},
-                     {"profile", std::string(name_of(config.profile.id))},
-                     {"heap", fmt::format("{}", config.heap)},
-                     {"buffsize", fmt::format("{} bytes", config.ipc_data), "SHMOE_BUFFSIZE"},
-                     {"communicators", fmt::to_string(config.communicators)},
-                     {"slots", fmt::format("{} ({:016x})", slots.size(), slots.digest()), "declare_slots"}};
+  card.agreements = {
+      {"cores", fmt::to_string(config.cores)},
+      {"profile", std::string(name_of(config.profile.id))},
+      {"heap", fmt::format("{}", config.heap)},
+      {"buffsize", fmt::format("{} bytes", config.ipc_data), "SHMOE_BUFFSIZE"},
+      {"communicators", fmt::to_string(config.communicators)},
+      {"slots", fmt::format("{} ({:016x})", slots.size(), slots.digest()), "declare_slots"},
+      {"faults", fmt::format("{:016x}", shmem::fnv1a(to_string(config.faults))), "--faults or SHMOE_FAULTS"}};
   // First, because the program may know an option by another name.
   card.agreements.insert(card.agreements.begin(), config.agreements.begin(), config.agreements.end());
   card.facts = {{kSegmentFact, name},
@@ -179,16 +181,23 @@ JobShape::JobShape(const Config& config, std::int32_t rank_count)
       slots(slot_plan(config, map)),
       control{.cores = config.cores, .ledger_entries = slots.ledger_size()} {}
 
-FabricMaker fabric_maker(const Config& config, bool threads) {
-  return [threads, seed = config.weak_seed](const shmem::Peers& peers, Core core) -> std::unique_ptr<shmem::Fabric> {
+std::shared_ptr<RankFaults> faults_of(const Config& config, Rank rank) {
+  auto faults = std::make_shared<RankFaults>(config.faults, rank);
+  return faults->empty() ? nullptr : faults;
+}
+
+FabricMaker fabric_maker(const Config& config, bool threads, std::shared_ptr<RankFaults> faults) {
+  return [threads, seed = config.weak_seed, faults = std::move(faults)](const shmem::Peers& peers,
+                                                                        Core core) -> std::unique_ptr<shmem::Fabric> {
     std::unique_ptr<shmem::Fabric> fabric;
     if (threads) {
       fabric = std::make_unique<shmem::ThreadFabric>(peers, core);
     } else {
       fabric = std::make_unique<shmem::ShmFabric>(peers, core);
     }
-    if (seed == 0) return fabric;
-    return std::make_unique<shmem::WeakFabric>(std::move(fabric), peers.rank, core, seed);
+    if (seed != 0) fabric = std::make_unique<shmem::WeakFabric>(std::move(fabric), peers.rank, core, seed);
+    if (faults) fabric = std::make_unique<FaultFabric>(std::move(fabric), faults, peers, core);
+    return fabric;
   };
 }
 
@@ -228,6 +237,9 @@ Result<Job> join_processes(const Config& config) {
                                launch->size, nodes)};
   }
 
+  const Result<void> faults = config.faults.check({.ranks = launch->size, .cores = config.cores, .slots = shape.slots});
+  if (Result<void> all = agree(*exchange, faults, "reading its faults"); !all) return std::move(all).error();
+
   const shmem::Crowd crowd = crowd_of(config, cards);
   Result<OwnParts> own = map_everything(*exchange, config, shape, name, cards, crowd);
   if (!own) return std::move(own).error();
@@ -236,6 +248,7 @@ Result<Job> join_processes(const Config& config) {
   const shmem::CopyPlan copy = config.copy ? shmem::CopyPlan{.kind = *config.copy} : copy_plan_of(cards.front());
   log.debug("long rows are copied: {}", to_text(copy));
   const std::shared_ptr<Mappings> mappings = own->mappings;
+  const std::shared_ptr<RankFaults> rank_faults = faults_of(config, launch->rank);
   std::vector<std::byte*> memory;
   std::vector<std::byte*> control;
   for (Rank rank{0}; rank.index() < cards.size(); ++rank) {
@@ -255,7 +268,8 @@ Result<Job> join_processes(const Config& config) {
              .commit_block = [mappings](std::uint64_t block) { return mappings->commit_block(block); },
              .grid = std::move(own->grid),
              .gone = [watch = std::make_shared<ProcessWatch>(cards)](Rank rank) { return watch->gone(rank); },
-             .make_fabric = fabric_maker(config, false),
+             .make_fabric = fabric_maker(config, false, rank_faults),
+             .faults = rank_faults,
              .copy = copy,
              .crowd = crowd,
              .backing = mappings};

@@ -9,6 +9,7 @@
 
 #include "runtime/communicator.hpp"
 #include "runtime/config.hpp"
+#include "runtime/fault_fabric.hpp"
 #include "runtime/log.hpp"
 #include "shmem/copy_plan.hpp"
 #include "shmem/records.hpp"
@@ -47,6 +48,7 @@ struct Job {
   std::unique_ptr<Grid> grid;
   std::function<std::optional<std::string>(Rank world_rank)> gone;
   FabricMaker make_fabric;
+  std::shared_ptr<RankFaults> faults;  // of this rank, shared with make_fabric; nothing where it has none
   shmem::CopyPlan copy;
   shmem::Crowd crowd;
   std::shared_ptr<void> backing;  // keeps the mappings
@@ -58,6 +60,8 @@ struct Job {
 Result<Job> join_processes(const Config& config);
 
 /// The fabric a config asks for, over processes or threads.
-FabricMaker fabric_maker(const Config& config, bool threads);
+FabricMaker fabric_maker(const Config& config, bool threads, std::shared_ptr<RankFaults> faults = {});
+/// Nothing where the plan has none for this rank.
+std::shared_ptr<RankFaults> faults_of(const Config& config, Rank rank);
 
 }  // namespace shmoe::runtime

@@ -64,6 +64,8 @@ CoreSight Prover::look_at(Rank rank, Core core, std::uint64_t& epoch) const {
                   .op = record.op.text(),
                   .round = Round{record.round.load(std::memory_order_relaxed)},
                   .launch = record.launches.load(std::memory_order_relaxed),
+                  .block = record.block.load(std::memory_order_relaxed),
+                  .blocks = record.blocks.load(std::memory_order_relaxed),
                   .site = fmt::format("{}:{}", record.site.text(), record.site.number()),
                   .wait = {}};
   if (epoch % 2 == 0) return sight;

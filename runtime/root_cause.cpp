@@ -108,10 +108,12 @@ Because left_out(const Evidence& known, const Edge& edge) {
 
 // Rules on where signals went.
 
-bool by_source(const Edge& edge) { return edge.family->writers == shmem::Writers::source_rank; }
+/// A signal from another rank is what is waited for.
+bool by_source(const Edge& edge) { return edge.family->has_sources() && edge.side == shmem::Side::source; }
 
 Because erased(const Evidence& known, const Edge& edge) {
-  if (!by_source(edge) || edge.family->op != shmem::SignalOp::set) return std::nullopt;
+  const bool once = by_source(edge) && !edge.family->goes_back() && edge.family->op == shmem::SignalOp::set;
+  if (!once) return std::nullopt;
   const LedgerSight sent = known.sent(edge);
   if (sent.count == 0 || !edge.ends_with(sent.value)) return std::nullopt;
   return fmt::format("rank {} core {} wrote {} to {} at {}, and {} lies there", edge.writer, sent.core,
@@ -129,7 +131,8 @@ Because wrong_rank(const Evidence& known, const Edge& edge) {
     if (owner == edge.where) continue;
     const LedgerSight there = known.sent(edge.writer, owner, edge.slot);
     if (there.count <= here || there.value != edge.wanted) continue;
-    if (owner != edge.writer && there.count < here + 2 && !one_to_one()) continue;
+    const bool to_itself = owner == edge.writer && !edge.family->goes_back();
+    if (!to_itself && there.count < here + 2 && !one_to_one()) continue;
     return fmt::format(
         "rank {} sent {} to rank {}, at {}, and rank {} waits for it: the slot was signalled {} there and "
         "{} here",
@@ -207,7 +210,43 @@ Because missing(const Evidence& known, const Edge& edge) {
   return std::nullopt;
 }
 
+// Rules on slots that are filled and given back.
+
+Because no_credit(const Evidence& known, const Edge& edge) {
+  if (!edge.family->goes_back() || edge.side != shmem::Side::owner) return std::nullopt;
+  const auto [filled, reset] = known.turns(edge);
+  if (filled <= reset) return std::nullopt;
+  return fmt::format("{} was filled {} and given back {}: rank {} core {} waits to fill it again",
+                     slot_text(known, edge), times(filled), times(reset), edge.core->rank, edge.core->core);
+}
+
+Because reset_twice(const Evidence& known, const Edge& edge) {
+  if (!edge.family->goes_back() || edge.side != shmem::Side::source) return std::nullopt;
+  const auto [filled, reset] = known.turns(edge);
+  if (reset <= filled) return std::nullopt;
+  return fmt::format("{} was filled {} and given back {}: a signal was erased before rank {} core {} saw it",
+                     slot_text(known, edge), times(filled), times(reset), edge.core->rank, edge.core->core);
+}
+
+Because merged(const Evidence& known, const Edge& edge) {
+  if (!edge.family->goes_back() || edge.side != shmem::Side::source || edge.seen != 0) return std::nullopt;
+  const auto [filled, reset] = known.turns(edge);
+  if (filled <= reset) return std::nullopt;
+  return fmt::format("{} was filled {} and given back {}, and is empty: rank {} filled it while it was full",
+                     slot_text(known, edge), times(filled), times(reset), edge.writer);
+}
+
 // Rules on cores that wait for each other.
+
+Because queued(const Evidence& known, const Edge& edge) {
+  const auto physical = static_cast<std::uint32_t>(known.sight().cores_a_rank());
+  for (const CoreSight& core : known.sight().of(edge.writer)) {
+    if (!core.busy || core.blocks <= physical || core.block + physical >= core.blocks) continue;
+    return fmt::format("rank {} runs {} blocks of {} on {} cores; block {} cannot begin before block {}, which waits",
+                       edge.writer, core.blocks, core.op, physical, core.block + physical, core.block);
+  }
+  return std::nullopt;
+}
 
 Because sync_all_left(const Evidence& known, const Edge& edge) {
   if (edge.family != &known.sight().slots->sync_all()) return std::nullopt;
@@ -236,6 +275,7 @@ struct Rule {
 
 /// The more a rule asks for, the earlier it stands.
 constexpr Rule kRules[] = {
+    {CauseKind::oversized_grid, queued},
     {CauseKind::core_count_drift, core_counts},
     {CauseKind::two_barriers_in_one_epoch, two_barriers},
     {CauseKind::buffer_reused_early, buffer_reused},
@@ -245,10 +285,13 @@ constexpr Rule kRules[] = {
     {CauseKind::slot_drift, drifted},
     {CauseKind::wrong_rank, wrong_rank},
     {CauseKind::wrong_word, wrong_word},
+    {CauseKind::double_reset, reset_twice},
+    {CauseKind::merged_notify, merged},
     {CauseKind::operator_order, order},
     {CauseKind::operator_left_out, left_out},
     {CauseKind::notify_range, range},
     {CauseKind::missing_notify, missing},
+    {CauseKind::credit_missing, no_credit},
 };
 
 /// Only where nothing else fits: they are true of many waits that merely follow.

@@ -35,6 +35,8 @@ struct CoreSight {
   std::string op = {};
   Round round = {};
   std::uint64_t launch = 0;  // of this communicator, the how manieth; the same of all where nobody counts
+  std::uint32_t block = 0;   // that it runs, and of how many of the launch
+  std::uint32_t blocks = 0;  // 0 where nobody says
   std::string site = {};     // of the wait
   std::optional<WaitSight> wait = {};
 };

@@ -118,7 +118,14 @@ Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> mem
 }
 
 World::World(std::unique_ptr<State> state) : state_(std::move(state)) {}
-World::~World() = default;
+
+/// A misspelt operator shows as a fault that nothing has met.
+World::~World() {
+  const Job& job = state_->job;
+  if (!job.faults) return;
+  for (const Fault& fault : job.faults->missed())
+    job.log.info("{}:{}: never came to its point: {}", job.config.faults.name, fault.line, to_string(fault));
+}
 
 Result<std::unique_ptr<World>> World::create(const Config& config) {
   Result<Job> job = join_processes(config);
@@ -132,6 +139,9 @@ Result<std::unique_ptr<World>> World::start(Job&& job) {
   for (Rank rank{0}; rank.value() < job.shape.ranks; ++rank) everyone.push_back(rank);
   std::unique_ptr<World> world(new World(std::make_unique<State>(std::move(job))));
   world->log().info("{}", world->description());
+  const FaultPlan& faults = world->config().faults;
+  if (world->rank() == Rank{0} && !faults.faults.empty())
+    world->log().info("{} faults of {} are injected", faults.faults.size(), faults.name);
   if (auto all = world->state_->add(CommunicatorId{0}, std::move(everyone)); !all) return std::move(all).error();
   return world;
 }
@@ -205,6 +215,9 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
                                    const std::function<Result<void>(World&)>& body, const FabricDecorator& decorate) {
   SHMOE_EXPECTS(ranks >= 1, "{} ranks", ranks);
   const JobShape shape(config, ranks);
+  Result<void> possible =
+      config.faults.check({.ranks = ranks, .cores = config.cores, .slots = shape.slots, .threads = true});
+  if (!possible) return possible;
   const auto count = static_cast<std::size_t>(ranks);
   Result<shmem::ThreadMemory> memory = shmem::ThreadMemory::allocate(count, shape.memory());
   if (!memory) return std::move(memory).error();
@@ -221,6 +234,7 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
   const auto run_rank = [&](Rank rank) -> Result<void> {
     Result<std::unique_ptr<Grid>> grid = Grid::start(config.cores, shmem::Crowd{2});
     if (!grid) return std::move(grid).error().within(fmt::format("rank {}", rank));
+    const std::shared_ptr<RankFaults> faults = faults_of(config, rank);
     Result<std::unique_ptr<World>> world =
         start(Job{.config = config,
                   .shape = shape,
@@ -233,7 +247,8 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
                   .commit_block = {},
                   .grid = *std::move(grid),
                   .gone = [&shared](Rank peer) { return shared.gone(peer); },
-                  .make_fabric = decorated(fabric_maker(config, true), decorate, rank),
+                  .make_fabric = decorated(fabric_maker(config, true, faults), decorate, rank),
+                  .faults = faults,
                   .copy = {.kind = config.copy.value_or(shmem::CopyKind::cached)},
                   .crowd = shmem::Crowd{2},
                   .backing = {}});

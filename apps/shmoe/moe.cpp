@@ -57,7 +57,8 @@ struct MoeOptions {
   std::string dtype = "bf16";
   std::string quant = "none";
   MoePlan plan;
-  std::optional<std::string> json;  // a file, or "-"
+  std::optional<std::string> faults;  // a file
+  std::optional<std::string> json;    // a file, or "-"
 };
 
 /// Every option but --json, which only rank 0 looks at, and what the routing files say.
@@ -88,6 +89,11 @@ Result<runtime::Config> config_of(const MoeOptions& options, const Result<Routin
   if (!config) return config;
   config->communicators = 1;  // as many as it makes: at hundreds of ranks each costs page tables
   if (options.cores) config->cores = *options.cores;
+  if (options.faults) {
+    auto faults = runtime::FaultPlan::load(*options.faults);
+    if (!faults) return std::move(faults).error();
+    config->faults = *std::move(faults);
+  }
   if (options.profile) config->profile = *find_profile(*options.profile);
   config->agreements = agreements_of(options, *config, source);
   return config;
@@ -276,6 +282,11 @@ void add_job_options(CLI::App& command, MoeOptions& options) {
                   fmt::format("protocol: {}; default SHMOE_PROFILE", fmt::join(profiles, ", ")))
       ->check(CLI::IsMember(profiles).description(""))
       ->type_name("NAME");
+  command
+      .add_option("--faults", options.faults,
+                  "faults to inject, one a line, instead of those of SHMOE_FAULTS; apps/11_faults/README.md tells how\n"
+                  "they are written")
+      ->type_name("FILE");
   command
       .add_option("--json", options.json,
                   "the report as JSON, to a file; without a file to standard output, instead of the table")

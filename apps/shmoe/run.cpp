@@ -1,9 +1,11 @@
 // shmoe run: starts the ranks of any program.
 
 #include <memory>
+#include <optional>
 
 #include "apps/shmoe/command.hpp"
 #include "apps/shmoe/process_group.hpp"
+#include "runtime/fault_plan.hpp"
 #include "shmem/layout.hpp"
 #include "shmem/segment.hpp"
 
@@ -23,6 +25,7 @@ struct RunOptions {
   GroupPlan plan;
   std::int32_t cores = 0;
   std::vector<std::string> assignments;
+  std::optional<std::string> faults;
   double timeout_s = 0;
   bool no_prefix = false;
 };
@@ -38,6 +41,10 @@ Result<GroupPlan> plan_of(const RunOptions& options, const std::vector<std::stri
       return Error{.code = Errc::invalid_argument, .context = fmt::format("--env '{}' is not NAME=VALUE", assignment)};
     }
     plan.environment.emplace_back(assignment.substr(0, equals), assignment.substr(equals + 1));
+  }
+  if (options.faults) {
+    if (const auto faults = runtime::FaultPlan::load(*options.faults); !faults) return faults.error();
+    plan.environment.emplace_back("SHMOE_FAULTS", *options.faults);
   }
   if (options.cores > 0) plan.environment.emplace_back("SHMOE_CORES", std::to_string(options.cores));
   plan.limit = std::chrono::milliseconds{static_cast<std::int64_t>(options.timeout_s * 1000)};
@@ -66,6 +73,11 @@ void add_run(CLI::App& app, Invocation& invocation) {
   command->add_option("--cores", options->cores, "cores of a rank (sets SHMOE_CORES)")
       ->check(CLI::Range(1, static_cast<int>(shmem::kMaxCores)).description(""))
       ->type_name("C");
+  command
+      ->add_option(
+          "--faults", options->faults,
+          "faults to inject, one a line (sets SHMOE_FAULTS); apps/11_faults/README.md tells how they are written")
+      ->type_name("FILE");
   command->add_option("--env", options->assignments, "NAME=VALUE for all ranks; may be repeated")
       ->expected(1)
       ->take_all()

@@ -1,0 +1,236 @@
+#include "runtime/fault_fabric.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <iterator>
+#include <thread>
+#include <utility>
+
+#include "shmem/hash.hpp"
+
+namespace shmoe::runtime {
+namespace {
+
+using shmem::Arrival;
+using shmem::Match;
+using shmem::Time;
+using shmem::WaitSpec;
+
+/// How soon whoever is held up sees that the job has been given up.
+constexpr Time kLook = std::chrono::milliseconds(5);
+
+bool is_of_rank(const Fault& fault, Rank rank) { return fault.at.rank.value_or(rank) == rank; }
+
+}  // namespace
+
+RankFaults::RankFaults(const FaultPlan& plan, Rank rank) : rank_(rank), seed_(plan.seed) {
+  std::ranges::copy_if(plan.faults, std::back_inserter(faults_),
+                       [rank](const Fault& fault) { return is_of_rank(fault, rank); });
+}
+
+std::span<std::uint8_t> RankFaults::marks() { return marks_.emplace_back(faults_.size(), std::uint8_t{0}); }
+
+std::vector<Fault> RankFaults::missed() const {
+  std::vector<Fault> missed;
+  for (std::size_t i = 0; i < faults_.size(); ++i) {
+    const bool met = std::ranges::any_of(marks_, [i](const auto& row) { return row[i] != 0; });
+    if (!met) missed.push_back(faults_[i]);
+  }
+  return missed;
+}
+
+FaultFabric::FaultFabric(std::unique_ptr<shmem::Fabric> next, std::shared_ptr<RankFaults> faults,
+                         const shmem::Peers& peers, Core core)
+    : next_(std::move(next)),
+      faults_(std::move(faults)),
+      slots_(peers.slots),
+      abort_text_(peers.map->abort_text()),
+      me_(peers.rank),
+      random_(shmem::scattered(shmem::scattered(faults_->seed() + faults_->rank().index()) + core.index())) {
+  const std::span<std::uint8_t> marks = faults_->marks();
+  for (std::size_t i = 0; i < marks.size(); ++i) {
+    const Fault& fault = faults_->faults()[i];
+    const bool reaches = fault.action != FaultAction::redirect || fault.amount < peers.size();
+    if (reaches && fault.at.core.value_or(core) == core) armed_.push_back({.fault = &fault, .mark = &marks[i]});
+  }
+}
+
+bool FaultFabric::may_meet(FaultCall call) const {
+  return std::ranges::any_of(armed_, [call](const Armed& armed) {
+    return armed.fault->at.call == call || armed.fault->at.call == FaultCall::any;
+  });
+}
+
+bool FaultFabric::is_family(const Fault& fault, std::optional<Slot> slot) const {
+  return !fault.at.family || (slot && slots_->family_of(*slot).name == *fault.at.family);
+}
+
+FaultFabric::Fate FaultFabric::meet(FaultCall call, std::optional<Slot> slot, SourceSite site) {
+  Fate fate;
+  for (Armed& armed : armed_) {
+    const FaultPoint& at = armed.fault->at;
+    const bool such = at.call == call || at.call == FaultCall::any;
+    if (!armed.here || !such || !is_family(*armed.fault, slot)) continue;
+    ++armed.calls;
+    if (armed.calls < at.first || armed.calls > at.last) continue;
+    *armed.mark = 1;
+    act(*armed.fault, fate, site);
+  }
+  return fate;
+}
+
+void FaultFabric::act(const Fault& fault, Fate& fate, SourceSite site) {
+  switch (fault.action) {
+    case FaultAction::drop:
+    case FaultAction::skip: fate.lost = true; return;
+    case FaultAction::tear: fate.bytes = static_cast<std::size_t>(fault.amount); return;
+    case FaultAction::twice: fate.twice = true; return;
+    case FaultAction::redirect: fate.receiver = Rank{fault.amount}; return;
+    case FaultAction::slot: fate.slot += fault.amount; return;
+    case FaultAction::value: fate.value += fault.amount; return;
+    case FaultAction::delay: {
+      const auto width = static_cast<std::uint64_t>((fault.longest - fault.shortest).count()) + 1;
+      return hold(fault.shortest + Time{static_cast<std::int64_t>(random_() % width)}, site);
+    }
+    case FaultAction::stall: return hold(std::nullopt, site);
+    // Both reach this thread before the call, and the others of the process with it.
+    case FaultAction::stop: static_cast<void>(std::raise(SIGSTOP)); return;
+    case FaultAction::kill: static_cast<void>(std::raise(SIGKILL)); return;
+  }
+}
+
+/// A core that is held up runs, for whoever looks at its record: it is no wait that anybody could end. It goes on when the
+/// job has been given up, and leaves at its next wait.
+void FaultFabric::hold(std::optional<Time> limit, SourceSite site) {
+  const Slot abort = slots_->abort().at(0, Rank{0});
+  const WaitSpec given_up{.where = me_, .slots = {&abort, 1}, .compare = Compare::not_equal, .value = 0};
+  const Time start = next_->now();
+  while (!next_->test(given_up, site)) {
+    const Time passed = next_->now() - start;
+    if (limit && passed >= *limit) return;
+    const Time pause = limit ? std::min(kLook, *limit - passed) : kLook;
+    std::this_thread::sleep_for(pause);  // lint: allow(atomics) the pause is the fault
+  }
+}
+
+void FaultFabric::put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) {
+  if (to == abort_text_) disarm();
+  const Fate fate = meet(FaultCall::put, std::nullopt, site);
+  if (fate.lost) return;
+  next_->put(fate.receiver.value_or(dst), to, from.first(std::min(from.size(), fate.bytes.value_or(from.size()))),
+             site);
+}
+
+void FaultFabric::get(Rank src, Offset from, std::span<std::byte> to, SourceSite site) {
+  const Fate fate = meet(FaultCall::get, std::nullopt, site);
+  if (fate.lost) return;
+  next_->get(src, from, to.first(std::min(to.size(), fate.bytes.value_or(to.size()))), site);
+}
+
+std::span<const std::byte> FaultFabric::open_read(Rank src, Offset at, Bytes size, SourceSite site) {
+  if (!may_meet(FaultCall::get)) return next_->open_read(src, at, size, site);
+  next_->touch(shmem::Access::read, src, at, size, site);  // a range that is none is refused here
+  return {};
+}
+
+void FaultFabric::close_read(Rank src, Offset at, Bytes size, SourceSite site) {
+  next_->close_read(src, at, size, site);
+}
+
+std::span<std::byte> FaultFabric::open_write(Rank dst, Offset at, Bytes size, SourceSite site) {
+  if (!may_meet(FaultCall::put)) return next_->open_write(dst, at, size, site);
+  next_->touch(shmem::Access::write, dst, at, size, site);
+  return {};
+}
+
+void FaultFabric::close_write(Rank dst, Offset at, Bytes size, SourceSite site) {
+  next_->close_write(dst, at, size, site);
+}
+
+void FaultFabric::deliver(const Signal& sent, const Fate& fate, SourceSite site) {
+  const Slot slot{static_cast<std::uint32_t>(sent.slot.value() + fate.slot)};
+  const std::uint64_t value = sent.value + static_cast<std::uint64_t>(fate.value);
+  next_->signal(fate.receiver.value_or(sent.dst), slot, sent.op, value, site);
+}
+
+void FaultFabric::signal(Rank dst, Slot slot, shmem::SignalOp op, std::uint64_t value, SourceSite site) {
+  const Fate fate = meet(FaultCall::signal, slot, site);
+  if (fate.lost) return;
+  const Signal sent{.dst = dst, .slot = slot, .op = op, .value = value};
+  deliver(sent, fate, site);
+  if (fate.twice) deliver(sent, fate, site);
+}
+
+void FaultFabric::signal_each(std::span<const Rank> dsts, Slot slot, shmem::SignalOp op, std::uint64_t value,
+                              SourceSite site) {
+  if (!may_meet(FaultCall::signal)) return next_->signal_each(dsts, slot, op, value, site);
+  for (const Rank dst : dsts) signal(dst, slot, op, value, site);
+}
+
+void FaultFabric::put_signal(Rank dst, Offset to, std::span<const std::byte> from, Slot slot, shmem::SignalOp op,
+                             std::uint64_t value, SourceSite site) {
+  const Fate fate = meet(FaultCall::put_signal, slot, site);
+  if (fate.lost) return;
+  const Slot there{static_cast<std::uint32_t>(slot.value() + fate.slot)};
+  const auto landing = from.first(std::min(from.size(), fate.bytes.value_or(from.size())));
+  next_->put_signal(fate.receiver.value_or(dst), to, landing, there, op, value + static_cast<std::uint64_t>(fate.value),
+                    site);
+  if (fate.twice) deliver({.dst = dst, .slot = slot, .op = op, .value = value}, fate, site);
+}
+
+void FaultFabric::fence(Rank dst, SourceSite site) {
+  if (!meet(FaultCall::fence, std::nullopt, site).lost) next_->fence(dst, site);
+}
+
+void FaultFabric::quiet(SourceSite site) {
+  if (!meet(FaultCall::quiet, std::nullopt, site).lost) next_->quiet(site);
+}
+
+/// What a wait returns that is left out: the words as they are.
+Result<Arrival> FaultFabric::glance(const WaitSpec& spec, SourceSite site) {
+  std::vector<std::uint64_t> words(spec.slots.size());
+  const auto sum =
+      next_->test({.where = spec.where, .slots = spec.slots, .match = Match::sum, .observed = words}, site);
+  if (!spec.observed.empty()) std::ranges::copy(words, spec.observed.begin());
+  if (spec.match == Match::any) return Arrival{.index = 0, .value = words.front()};
+  if (spec.match == Match::all) return Arrival{.index = words.size() - 1, .value = words.back()};
+  return Arrival{.index = 0, .value = sum ? sum->value : 0};
+}
+
+Result<Arrival> FaultFabric::wait(const WaitSpec& spec, SourceSite site) {
+  const std::optional<Slot> slot = spec.slots.empty() ? std::nullopt : std::optional(spec.slots.front());
+  if (meet(FaultCall::wait, slot, site).lost) return glance(spec, site);
+  return next_->wait(spec, site);
+}
+
+std::optional<Arrival> FaultFabric::test(const WaitSpec& spec, SourceSite site) { return next_->test(spec, site); }
+
+void FaultFabric::touch(shmem::Access access, Rank owner, Offset at, Bytes size, SourceSite site) {
+  next_->touch(access, owner, at, size, site);
+}
+
+void FaultFabric::start(std::string_view op) {
+  for (Armed& armed : armed_) {
+    const FaultPoint& at = armed.fault->at;
+    armed.calls = 0;
+    armed.here = !at.op || *at.op == op;
+    if (armed.here) ++armed.launches;
+    armed.here = armed.here && armed.launches == at.launch.value_or(armed.launches);
+  }
+}
+
+void FaultFabric::disarm() {
+  for (Armed& armed : armed_) armed.here = false;
+}
+
+void FaultFabric::actor(const shmem::ActorEvent& event, SourceSite site) {
+  if (event.kind == shmem::ActorEvent::Kind::start) start(event.op);
+  if (event.kind == shmem::ActorEvent::Kind::leave || event.kind == shmem::ActorEvent::Kind::stop) {
+    disarm();
+  }
+  next_->actor(event, site);
+}
+
+Time FaultFabric::now() { return next_->now(); }
+
+}  // namespace shmoe::runtime

@@ -1,0 +1,181 @@
+// Faults in ranks that are threads: what the ranks then see, and what is proven of them.
+
+#include "tests/runtime/support.hpp"
+
+using namespace shmoe;
+using namespace shmoe::runtime;
+using namespace shmoe::runtime::test;
+using shmem::SignalOp;
+
+namespace {
+
+Config config_with_faults(std::int32_t cores, std::string_view text) {
+  Config config = small_config(cores);
+  Result<FaultPlan> plan = FaultPlan::parse(text, "plan");
+  REQUIRE_MESSAGE(plan.has_value(), to_string(plan.error()));
+  config.faults = *std::move(plan);
+  return config;
+}
+
+Slot flag_in_hand(const CoreContext& context, int rank) { return context.slots().flag().at(0, Rank{rank}); }
+
+void wait_in_hand(CoreContext& context, int rank) {
+  context.wait(flag_in_hand(context, rank), Compare::at_least, 1).ordering_only();
+}
+
+/// Rank 1 puts "12345678" twice and notifies rank 0, which returns what it then reads.
+Outcomes hand_rows_over(const Config& config, std::string& read) {
+  return run_ranks(2, config, [&](World& world) {
+    return world.all().launch("hand over", [&](CoreContext& context) {
+      const std::string_view data = "12345678";
+      if (context.rank() == Rank{1}) {
+        context.put(Rank{0}, Offset{0U}, data);
+        context.put(Rank{0}, Offset{8U}, data);
+        context.fence(Rank{0});
+        context.signal(Rank{0}, flag_in_hand(context, 1), SignalOp::set, 1);
+        return;
+      }
+      const shmem::Witness there = consume_token(context.wait(flag_in_hand(context, 1), Compare::at_least, 1));
+      read.resize(16);
+      context.get(Rank{0}, Offset{0U}, read, there);
+    });
+  });
+}
+
+std::string proof_among(const Outcomes& outcomes) {
+  std::string proof;
+  for (const auto& outcome : outcomes) {
+    if (outcome && !contains(outcome->context, "gave up: ")) proof += to_string(*outcome);
+  }
+  return proof;
+}
+
+}  // namespace
+
+TEST_CASE("faults: no plan, and no fault on this path, change nothing") {
+  for (const char* plan : {"", "rank 0 put *: drop\nin other any *: stall"}) {
+    std::string read;
+    check_all_well(hand_rows_over(config_with_faults(1, plan), read));
+    CHECK(read == "1234567812345678");
+  }
+}
+
+TEST_CASE("faults: a torn put leaves the end of the place as it was") {
+  std::string read;
+  check_all_well(hand_rows_over(config_with_faults(1, "in \"hand over\" put 2: tear 3"), read));
+  CHECK(read == std::string("12345678123\0\0\0\0\0", 16));
+}
+
+TEST_CASE("faults: a lost notify is proven, with no trace of it in the ledger") {
+  std::string read;
+  const Outcomes outcomes = hand_rows_over(config_with_faults(1, "rank 1 in \"hand over\" signal 1 flag: drop"), read);
+  const std::string proof = proof_among(outcomes);
+  CAPTURE(proof);
+  CHECK(outcomes[0]->code == Errc::deadlock);
+  CHECK(contains(proof, "orphan wait: rank 0 core 0 waits for flag[0] from rank 1 of rank 0"));
+  CHECK(contains(proof, "sees 0x0"));
+}
+
+TEST_CASE("faults: a notify to the wrong slot is found where it went") {
+  std::string read;
+  const Outcomes outcomes =
+      hand_rows_over(config_with_faults(1, "rank 1 in \"hand over\" signal 1 flag: to rank 1"), read);
+  const std::string proof = proof_among(outcomes);
+  CAPTURE(proof);
+  CHECK(outcomes[0]->code == Errc::deadlock);
+  CHECK(contains(proof, "misdirected"));
+}
+
+TEST_CASE("faults: a misdirected signal that its rank may not send is refused at the call") {
+  std::string read;
+  const Outcomes outcomes =
+      hand_rows_over(config_with_faults(1, "rank 1 in \"hand over\" signal 1 flag: slot -1"), read);
+  REQUIRE(outcomes[1].has_value());
+  CHECK(outcomes[1]->code == Errc::broken_contract);
+  CHECK(contains(outcomes[1]->context, "rank 1 signals flag[0] from rank 0 of rank 0"));
+  CHECK(contains(outcomes[1]->context, "and is no declared writer of it"));
+}
+
+TEST_CASE("faults: a wait that is left out reads too early") {
+  std::uint64_t seen = 99;
+  const Outcomes outcomes = run_ranks(2, config_with_faults(1, "rank 0 in early wait 1: skip"), [&](World& world) {
+    return world.all().launch("early", [&](CoreContext& context) {
+      const std::uint64_t word = 5;
+      if (context.rank() == Rank{0}) {
+        const shmem::Witness there = consume_token(context.wait(flag_in_hand(context, 1), Compare::at_least, 1));
+        context.get(Rank{0}, Offset{0U}, std::span{&seen, 1}, there);
+        context.signal(Rank{1}, flag_in_hand(context, 0), SignalOp::set, 1);
+        return;
+      }
+      context.wait(flag_in_hand(context, 0), Compare::at_least, 1).ordering_only();
+      context.put(Rank{0}, Offset{0U}, std::span{&word, 1});
+      context.fence(Rank{0});
+      context.signal(Rank{0}, flag_in_hand(context, 1), SignalOp::set, 1);
+    });
+  });
+  check_all_well(outcomes);
+  CHECK(seen == 0);
+}
+
+TEST_CASE("faults: a doubled add counts twice") {
+  std::uint64_t arrived = 0;
+  Config config = config_with_faults(1, "rank 1 in count signal 1 tally: double");
+  config.declare_slots = [](shmem::SlotPlan& plan, const shmem::BlockMap& map) {
+    plan.declare({.name = "tally", .base = map.user_data.at + Bytes{1024}, .sources = 2, .op = SignalOp::add});
+  };
+  check_all_well(run_ranks(2, config, [&](World& world) {
+    return world.all().launch("count", [&](CoreContext& context) {
+      const Slot tally = context.slots().family("tally").at(0, Rank{1});
+      if (context.rank() == Rank{1}) return context.signal(Rank{0}, tally, SignalOp::add, 3);
+      shmem::Token token = context.wait(tally, Compare::at_least, 6);
+      arrived = token.arrival().value;
+      std::move(token).ordering_only();
+    });
+  }));
+  CHECK(arrived == 6);
+}
+
+TEST_CASE("faults: a stalled core is no deadlock; it goes on when its peers have lost patience") {
+  bool gone_on = false;
+  const Outcomes outcomes =
+      run_ranks(2, config_with_faults(1, "rank 1 in \"hand over\" signal 1: stall"), [&](World& world) {
+        if (world.rank() == Rank{0}) world.all().set_wait_limit(std::chrono::milliseconds(400));
+        return world.all().launch("hand over", [&](CoreContext& context) {
+          if (context.rank() == Rank{0}) return wait_in_hand(context, 1);
+          context.signal(Rank{0}, flag_in_hand(context, 1), SignalOp::set, 1);
+          gone_on = true;
+          wait_in_hand(context, 0);
+        });
+      });
+  CHECK(gone_on);
+  REQUIRE(outcomes[0].has_value());
+  CHECK(outcomes[0]->code == Errc::deadline);
+  CHECK(contains(outcomes[0]->context, "for flag[0] from rank 1 in rank 0's memory to be >= 0x1, sees 0x0"));
+  REQUIRE(outcomes[1].has_value());
+  CHECK(outcomes[1]->code == Errc::aborted);
+}
+
+TEST_CASE("faults: signals of a real barrier are met one by one, and the barrier is proven stuck") {
+  const Outcomes outcomes =
+      run_ranks(3, config_with_faults(2, "rank 2 in meet signal 1 barrier: drop"), [&](World& world) {
+        return world.all().launch("meet", [](CoreContext& context) {
+          ZeroBufferSync sync(context);
+          sync.barrier_all();
+        });
+      });
+  const std::string proof = proof_among(outcomes);
+  CAPTURE(proof);
+  for (const auto& outcome : outcomes) {
+    REQUIRE(outcome.has_value());
+    CHECK(outcome->code == Errc::deadlock);
+  }
+  CHECK(contains(proof, "from rank 2 of rank "));
+}
+
+TEST_CASE("faults: ranks that are threads are not started to be killed") {
+  const Result<void> result = World::run_as_threads(2, config_with_faults(1, "\nrank 1 any 1: kill"),
+                                                    [](World&) -> Result<void> { return {}; });
+  REQUIRE_FALSE(result);
+  CHECK(to_string(result.error()) ==
+        "invalid argument: plan:2: kill would end all ranks, which are threads of one process: run them as processes");
+}

@@ -55,6 +55,7 @@ std::string_view advice_on(CauseKind kind) {
     case CauseKind::credit_missing:
       return "reset the slot after the last read of its buffer, before the next round needs it";
     case CauseKind::double_reset: return "let exactly one consumer reset a slot, once for each time it is filled";
+    case CauseKind::merged_notify: return "wait for the credit before each notify, not once for many";
     case CauseKind::oversized_grid:
       return "launch no more blocks than there are cores, or let no block wait for a later one";
   }

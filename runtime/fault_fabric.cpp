@@ -84,6 +84,7 @@ void FaultFabric::act(const Fault& fault, Fate& fate, SourceSite site) {
     case FaultAction::drop:
     case FaultAction::skip: fate.lost = true; return;
     case FaultAction::tear: fate.bytes = static_cast<std::size_t>(fault.amount); return;
+    case FaultAction::late: fate.late = true; return;
     case FaultAction::twice: fate.twice = true; return;
     case FaultAction::redirect: fate.receiver = Rank{fault.amount}; return;
     case FaultAction::slot: fate.slot += fault.amount; return;
@@ -99,17 +100,32 @@ void FaultFabric::act(const Fault& fault, Fate& fate, SourceSite site) {
   }
 }
 
+bool FaultFabric::given_up(SourceSite site) {
+  const Slot abort = slots_->abort().at(0, Rank{0});
+  return next_->test({.where = me_, .slots = {&abort, 1}, .compare = Compare::not_equal, .value = 0}, site).has_value();
+}
+
 /// A core that is held up runs, for whoever looks at its record: it is no wait that anybody could end. It goes on when the
 /// job has been given up, and leaves at its next wait.
 void FaultFabric::hold(std::optional<Time> limit, SourceSite site) {
-  const Slot abort = slots_->abort().at(0, Rank{0});
-  const WaitSpec given_up{.where = me_, .slots = {&abort, 1}, .compare = Compare::not_equal, .value = 0};
   const Time start = next_->now();
-  while (!next_->test(given_up, site)) {
+  while (!given_up(site)) {
     const Time passed = next_->now() - start;
     if (limit && passed >= *limit) return;
     const Time pause = limit ? std::min(kLook, *limit - passed) : kLook;
     std::this_thread::sleep_for(pause);  // lint: allow(atomics) the pause is the fault
+  }
+}
+
+/// All slots, so that the place in the list does not matter.
+void FaultFabric::hold_until_past(const WaitSpec& spec, SourceSite site) {
+  const WaitSpec past{.where = spec.where,
+                      .slots = spec.slots,
+                      .match = Match::any,
+                      .compare = Compare::at_least,
+                      .value = spec.value + 1};
+  while (!given_up(site) && !next_->test(past, site)) {
+    std::this_thread::sleep_for(kLook);  // lint: allow(atomics) the pause is the fault
   }
 }
 
@@ -199,7 +215,9 @@ Result<Arrival> FaultFabric::glance(const WaitSpec& spec, SourceSite site) {
 
 Result<Arrival> FaultFabric::wait(const WaitSpec& spec, SourceSite site) {
   const std::optional<Slot> slot = spec.slots.empty() ? std::nullopt : std::optional(spec.slots.front());
-  if (meet(FaultCall::wait, slot, site).lost) return glance(spec, site);
+  const Fate fate = meet(FaultCall::wait, slot, site);
+  if (fate.lost) return glance(spec, site);
+  if (fate.late) hold_until_past(spec, site);
   return next_->wait(spec, site);
 }
 

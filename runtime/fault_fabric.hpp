@@ -78,6 +78,7 @@ class FaultFabric final : public shmem::Fabric {
   struct Fate {
     bool lost = false;
     bool twice = false;
+    bool late = false;
     std::optional<Rank> receiver;
     std::int64_t slot = 0;
     std::int64_t value = 0;
@@ -95,6 +96,8 @@ class FaultFabric final : public shmem::Fabric {
   Fate meet(FaultCall call, std::optional<Slot> slot, SourceSite site);
   void act(const Fault& fault, Fate& fate, SourceSite site);
   void hold(std::optional<shmem::Time> limit, SourceSite site);
+  void hold_until_past(const shmem::WaitSpec& spec, SourceSite site);
+  [[nodiscard]] bool given_up(SourceSite site);
   void start(std::string_view op);
   void disarm();
   void deliver(const Signal& sent, const Fate& fate, SourceSite site);

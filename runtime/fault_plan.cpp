@@ -34,6 +34,7 @@ struct ActionWord {
 // In the order of FaultAction.
 constexpr std::array kActions{
     ActionWord{FaultAction::drop, "drop", Amount::none, "put signal put_signal"},
+    ActionWord{FaultAction::late, "late", Amount::none, "wait"},
     ActionWord{FaultAction::skip, "skip", Amount::none, "get fence quiet wait"},
     ActionWord{FaultAction::tear, "tear", Amount::bytes, "put get put_signal"},
     ActionWord{FaultAction::twice, "double", Amount::none, "signal put_signal"},

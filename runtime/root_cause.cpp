@@ -262,6 +262,13 @@ Because sync_all_left(const Evidence& known, const Edge& edge) {
                      edge.core->site, fmt::join(elsewhere, ", "));
 }
 
+/// Every core is there, and the slot has counted fewer.
+Because arrival_lost(const Evidence& known, const Edge& edge) {
+  if (edge.family != &known.sight().slots->sync_all() || sync_all_left(known, edge)) return std::nullopt;
+  return fmt::format("all cores of rank {} wait in the SyncAll at {}, and {} of {} have been counted", edge.core->rank,
+                     edge.core->site, edge.seen, edge.wanted);
+}
+
 Because wait_first(const Evidence& known, const Edge& edge) {
   if (!by_source(edge) || known.beside(edge) == nullptr) return std::nullopt;
   return fmt::format("rank {} core {} waits for rank {} in {}, and rank {} waits there too before it signals",
@@ -313,7 +320,7 @@ void apply(const Evidence& known, std::span<const Rule> rules, std::vector<Cause
 std::vector<Cause> causes_of(const Sight& sight, VerdictKind kind) {
   const Evidence known(sight);
   std::vector<Cause> causes;
-  constexpr Rule kSyncAll[] = {{CauseKind::sync_all_left, sync_all_left}};
+  constexpr Rule kSyncAll[] = {{CauseKind::sync_all_left, sync_all_left}, {CauseKind::missing_notify, arrival_lost}};
   if (kind == VerdictKind::sync_mismatch) apply(known, kSyncAll, causes);
   apply(known, kRules, causes);
   if (causes.empty()) apply(known, kLastRules, causes);

@@ -105,7 +105,9 @@ Result<runtime::Config> config_of(const Exhibit& exhibit) {
   config->communicators = 1;
   config->heap = Bytes{2U << 20};
   config->ipc_data = Bytes{0};
-  config->faults = exhibit.faults;
+  Result<runtime::FaultPlan> faults = runtime::FaultPlan::parse(exhibit.faults, "exhibit " + exhibit.name);
+  if (!faults) return std::move(faults).error();
+  config->faults = *std::move(faults);
   config->declare_slots = exhibit.slots;
   return config;
 }

@@ -1,0 +1,42 @@
+"""Every exhibit of the museum fails in the way that is written on it, and says so in its first line."""
+
+import json
+from pathlib import Path
+
+import cli
+
+FOLDER = Path(__file__).parents[2] / "apps" / "museum"
+
+
+class Museum(cli.Case):
+    def test_all_fail_as_they_should(self):
+        done = cli.run("museum", "run", "all", "--json")
+        runs = json.loads(done.stdout)["runs"]
+        for run in runs:
+            with self.subTest(exhibit=run["exhibit"]):
+                self.assertEqual(run["found"], run["expected"], run["report"])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_the_first_line_of_each_file_says_what_is_expected(self):
+        listed = json.loads(cli.run("museum", "list", "--json").stdout)["exhibits"]
+        files = [path.read_text() for path in FOLDER.glob("*.cpp") if path.name != "collection.cpp"]
+        self.assertEqual(sorted(text.split("\n", 1)[0] for text in files),
+                         sorted(f"// {exhibit['expected']}" for exhibit in listed))
+        for exhibit in listed:
+            of_it = [text for text in files if f'.name = "{exhibit["exhibit"]}"' in text]
+            self.assertEqual([text.split("\n", 1)[0] for text in of_it], [f"// {exhibit['expected']}"])
+
+    def test_a_report_is_printed_once(self):
+        done = cli.run("museum", "run", "S1")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.count("cause: two barriers in one epoch"), 1)
+        self.assertIn("what to do: ", done.stdout)
+
+    def test_explain_and_unknown_names(self):
+        explained = cli.run("museum", "explain", "S1")
+        self.assertIn("verdict: overrun: two barriers in one epoch\n", explained.stdout)
+        self.assert_one_message(cli.run("museum", "run", "S99"), "there is no exhibit 'S99'; see shmoe museum list")
+
+
+if __name__ == "__main__":
+    cli.main()

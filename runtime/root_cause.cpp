@@ -17,11 +17,11 @@ std::string times(std::uint64_t count) { return count == 1 ? "once" : fmt::forma
 
 /// "0x100000002 (magic 1, barrier 2)", as the profile packs it.
 std::string word_text(const Evidence& known, const Edge& edge, std::uint64_t word) {
-  if (!known.is_barrier(edge)) return fmt::format("{:#x}", word);
-  if (known.sight().flag_word == FlagWord::sequence56_error8) {
-    return fmt::format("{:#x} (barrier {})", word, word >> 8);
+  const bool published = known.sight().flag_word == FlagWord::magic32_value32;
+  if (published && known.has_rounds(edge)) {
+    return fmt::format("{:#x} (magic {}, value {})", word, word >> 32, word & 0xFFFF'FFFFU);
   }
-  return fmt::format("{:#x} (magic {}, barrier {})", word, word >> 32, word & 0xFFFF'FFFFU);
+  return known.is_barrier(edge) ? fmt::format("{:#x} (barrier {})", word, word >> 8) : fmt::format("{:#x}", word);
 }
 
 std::string slot_text(const Evidence& known, const Edge& edge) {
@@ -34,7 +34,7 @@ bool is_past(const Edge& edge) { return edge.compare == Compare::equal && edge.s
 
 /// The writer is one barrier ahead in this buffer, and its words are those of the published protocol.
 bool overtaken(const Evidence& known, const Edge& edge) {
-  return is_past(edge) && known.is_barrier(edge) && known.sight().flag_word == FlagWord::magic32_value32 &&
+  return is_past(edge) && known.has_rounds(edge) && known.sight().flag_word == FlagWord::magic32_value32 &&
          known.sent(edge).count > known.sent_back(edge);
 }
 
@@ -142,9 +142,9 @@ Because wrong_rank(const Evidence& known, const Edge& edge) {
   for (Rank owner{0}; owner.value() < known.sight().ranks; ++owner) {
     if (owner == edge.where) continue;
     const LedgerSight there = known.sent(edge.writer, owner, edge.slot);
-    if (there.count <= here || there.value != edge.wanted) continue;
     const bool to_itself = owner == edge.writer && !edge.family->goes_back();
-    if (!to_itself && there.count < here + 2 && !one_to_one()) continue;
+    const bool odd = to_itself || there.count >= here + 2 || (there.count > here && one_to_one());
+    if (there.value != edge.wanted || !odd) continue;
     return fmt::format(
         "rank {} sent {} to rank {}, at {}, and rank {} waits for it: the slot was signalled {} there and "
         "{} here",
@@ -162,7 +162,8 @@ Because drifted(const Evidence& known, const Edge& edge) {
     for (std::uint32_t event = 0; event < edge.family->events; ++event) {
       const Slot slot = edge.family->at(buffer, edge.writer, event);
       const LedgerSight there = known.sent(edge.writer, edge.where, slot);
-      const bool odd = buffer != place.buffer || there.count >= here + 2;
+      const bool other_buffer = buffer != place.buffer && !edge.family->goes_back();
+      const bool odd = other_buffer || there.count >= here + 2;
       if (slot == edge.slot || there.count == 0 || there.value != edge.wanted || !odd) continue;
       return fmt::format("rank {} sent {} to {} of rank {}, at {}; rank {} waits for it at {}", edge.writer,
                          word_text(known, edge, edge.wanted), known.sight().slots->describe(slot), edge.where,
@@ -176,10 +177,11 @@ Because drifted(const Evidence& known, const Edge& edge) {
 Because range(const Evidence& known, const Edge& edge) {
   if (!by_source(edge) || edge.family->events == 1) return std::nullopt;
   const SlotPlace place = known.place_of(edge);
+  const std::uint64_t here = known.sent(edge).count;
   std::vector<std::uint32_t> signalled;
   for (std::uint32_t event = 0; event < edge.family->events; ++event) {
     const LedgerSight there = known.sent(edge.writer, edge.where, edge.family->at(place.buffer, edge.writer, event));
-    if (event != place.event && there.count > 0 && edge.ends_with(there.value)) signalled.push_back(event);
+    if (there.count > here && edge.ends_with(there.value)) signalled.push_back(event);
   }
   if (signalled.empty()) return std::nullopt;
   return fmt::format("rank {} has signalled events {} to rank {} and never event {}, which rank {} core {} waits for",
@@ -200,20 +202,25 @@ Because wrong_word(const Evidence& known, const Edge& edge) {
                      word_text(known, edge, edge.wanted));
 }
 
-Because missing(const Evidence& known, const Edge& edge) {
+/// Other ranks have it.
+Because missing_here(const Evidence& known, const Edge& edge) {
   if (!by_source(edge)) return std::nullopt;
   const std::uint64_t here = known.sent(edge).count;
   std::vector<Rank> others;
   for (const Evidence::Sibling& sibling : known.siblings(edge)) {
     if (sibling.sent.count > here && edge.ends_with(sibling.sent.value)) others.push_back(sibling.owner);
   }
-  if (!others.empty()) {
-    return fmt::format("rank {} sent {} to rank {} and not to rank {}", edge.writer,
-                       word_text(known, edge, edge.wanted), fmt::join(others, ", "), edge.where);
-  }
+  if (others.empty()) return std::nullopt;
+  return fmt::format("rank {} sent {} to rank {} and not to rank {}", edge.writer, word_text(known, edge, edge.wanted),
+                     fmt::join(others, ", "), edge.where);
+}
+
+/// The writer is past the place where it signals.
+Because missing(const Evidence& known, const Edge& edge) {
+  if (!by_source(edge)) return std::nullopt;
   if (known.has_passed(edge)) {
     return fmt::format("rank {} waits in this barrier or a later one itself, and has signalled {} {}", edge.writer,
-                       slot_text(known, edge), times(here));
+                       slot_text(known, edge), times(known.sent(edge).count));
   }
   const CoreSight& writer = first_core(known, edge.writer);
   if (known.sight().ended(edge.writer) || writer.launch > edge.core->launch) {
@@ -292,14 +299,17 @@ struct Rule {
   Because (*fits)(const Evidence&, const Edge&);
 };
 
+/// How the job is put together. Where one of these fits, the signals merely follow.
+constexpr Rule kStructure[] = {
+    {CauseKind::oversized_grid, queued},      {CauseKind::operator_order, order},
+    {CauseKind::operator_left_out, left_out}, {CauseKind::core_count_drift, core_counts},
+    {CauseKind::magic_drift, magics},
+};
+
 /// The more a rule asks for, the earlier it stands.
-constexpr Rule kRules[] = {
-    {CauseKind::oversized_grid, queued},
-    {CauseKind::operator_order, order},
-    {CauseKind::core_count_drift, core_counts},
+constexpr Rule kSignals[] = {
     {CauseKind::two_barriers_in_one_epoch, two_barriers},
     {CauseKind::buffer_reused_early, buffer_reused},
-    {CauseKind::magic_drift, magics},
     {CauseKind::doubled_notify, doubled},
     {CauseKind::slot_erased, erased},
     {CauseKind::slot_drift, drifted},
@@ -307,17 +317,19 @@ constexpr Rule kRules[] = {
     {CauseKind::wrong_word, wrong_word},
     {CauseKind::double_reset, reset_twice},
     {CauseKind::merged_notify, merged},
-    {CauseKind::operator_left_out, left_out},
+    {CauseKind::missing_notify, missing_here},
     {CauseKind::notify_range, range},
     {CauseKind::missing_notify, missing},
     {CauseKind::credit_missing, no_credit},
 };
 
 /// Only where nothing else fits: they are true of many waits that merely follow.
-constexpr Rule kLastRules[] = {{CauseKind::wait_first, wait_first}};
+constexpr Rule kLast[] = {{CauseKind::wait_first, wait_first}};
 
 void apply(const Evidence& known, std::span<const Rule> rules, std::vector<Cause>& causes) {
   for (const Rule& rule : rules) {
+    const bool named = std::ranges::any_of(causes, [&](const Cause& cause) { return cause.kind == rule.kind; });
+    if (named) continue;
     for (const Edge& edge : known.edges()) {
       Because because = rule.fits(known, edge);
       if (!because) continue;
@@ -334,8 +346,9 @@ std::vector<Cause> causes_of(const Sight& sight, VerdictKind kind) {
   std::vector<Cause> causes;
   constexpr Rule kSyncAll[] = {{CauseKind::sync_all_left, sync_all_left}, {CauseKind::missing_notify, arrival_lost}};
   if (kind == VerdictKind::sync_mismatch) apply(known, kSyncAll, causes);
-  apply(known, kRules, causes);
-  if (causes.empty()) apply(known, kLastRules, causes);
+  if (causes.empty()) apply(known, kStructure, causes);
+  if (causes.empty()) apply(known, kSignals, causes);
+  if (causes.empty()) apply(known, kLast, causes);
   return causes;
 }
 

@@ -1,4 +1,4 @@
-// deadlock cycle: operator order differs
+// orphan wait: operator order differs
 #include "apps/museum/exhibits.hpp"
 
 namespace shmoe::apps {
@@ -6,7 +6,7 @@ namespace shmoe::apps {
 Exhibit kernel_left_out() {
   return {.name = "S8",
           .what = "a rank without tokens does not launch dispatch and goes on to combine",
-          .expected = "deadlock cycle: operator order differs",
+          .expected = "orphan wait: operator order differs",
           .story =
               "Rank 1's combine takes the round that the others use for dispatch, and its barrier satisfies their "
               "entry barrier. At their exit nobody comes. A rank without tokens must take part; in the profile safe "

@@ -15,10 +15,14 @@ using Because = std::optional<std::string>;
 
 std::string times(std::uint64_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
 
+/// The word of a kernel and of a barrier or phase in it, as published.
+bool has_magic(const Evidence& known, const Edge& edge) {
+  return known.has_rounds(edge) && known.sight().flag_word == FlagWord::magic32_value32;
+}
+
 /// "0x100000002 (magic 1, barrier 2)", as the profile packs it.
 std::string word_text(const Evidence& known, const Edge& edge, std::uint64_t word) {
-  const bool published = known.sight().flag_word == FlagWord::magic32_value32;
-  if (published && known.has_rounds(edge)) {
+  if (has_magic(known, edge)) {
     return fmt::format("{:#x} (magic {}, value {})", word, word >> 32, word & 0xFFFF'FFFFU);
   }
   return known.is_barrier(edge) ? fmt::format("{:#x} (barrier {})", word, word >> 8) : fmt::format("{:#x}", word);
@@ -32,10 +36,11 @@ std::string slot_text(const Evidence& known, const Edge& edge) {
 
 bool is_past(const Edge& edge) { return edge.compare == Compare::equal && edge.seen > edge.wanted; }
 
-/// The writer is one barrier ahead in this buffer, and its words are those of the published protocol.
+/// The writer has gone on and written its next word over the awaited one. Where both sides signal in turn, its ledger is
+/// ahead of the other's.
 bool overtaken(const Evidence& known, const Edge& edge) {
-  return is_past(edge) && known.has_rounds(edge) && known.sight().flag_word == FlagWord::magic32_value32 &&
-         known.sent(edge).count > known.sent_back(edge);
+  if (!is_past(edge) || !edge.family->has_sources() || edge.family->op != shmem::SignalOp::set) return false;
+  return known.has_rounds(edge) ? known.sent(edge).count > known.sent_back(edge) : known.sent(edge).count > 1;
 }
 
 std::string overtaken_text(const Evidence& known, const Edge& edge) {
@@ -47,12 +52,12 @@ std::string overtaken_text(const Evidence& known, const Edge& edge) {
 }
 
 Because two_barriers(const Evidence& known, const Edge& edge) {
-  if (!overtaken(known, edge) || edge.seen >> 32 != edge.wanted >> 32) return std::nullopt;
+  if (!overtaken(known, edge) || !has_magic(known, edge) || edge.seen >> 32 != edge.wanted >> 32) return std::nullopt;
   return overtaken_text(known, edge);
 }
 
 Because buffer_reused(const Evidence& known, const Edge& edge) {
-  if (!overtaken(known, edge) || edge.seen >> 32 == edge.wanted >> 32) return std::nullopt;
+  if (!overtaken(known, edge) || two_barriers(known, edge)) return std::nullopt;
   return overtaken_text(known, edge);
 }
 
@@ -154,17 +159,43 @@ Because wrong_rank(const Evidence& known, const Edge& edge) {
   return std::nullopt;
 }
 
+/// How often the writer has signalled the slot on any other rank, at most; nothing where there is no other.
+std::optional<std::uint64_t> usual(const Evidence& known, const Edge& edge, Slot slot) {
+  std::optional<std::uint64_t> most;
+  for (Rank owner{0}; owner.value() < known.sight().ranks; ++owner) {
+    if (owner == edge.where || (owner == edge.writer && !edge.family->goes_back())) continue;
+    most = std::max(most.value_or(0), known.sent(edge.writer, owner, slot).count);
+  }
+  return most;
+}
+
+/// The writer waits until it can fill the slot once more.
+bool refills(const Evidence& known, const Edge& edge, Slot slot) {
+  return std::ranges::any_of(known.edges(), [&](const Edge& other) {
+    return other.side == shmem::Side::owner && other.core->rank == edge.writer && other.where == edge.where &&
+           other.slot == slot;
+  });
+}
+
+/// Signals of the awaited slot have gone to this one.
+bool takes_over(const Evidence& known, const Edge& edge, Slot slot) {
+  const std::uint64_t here = known.sent(edge).count;
+  const std::uint64_t there = known.sent(edge.writer, edge.where, slot).count + (refills(known, edge, slot) ? 1 : 0);
+  const auto usual_there = usual(known, edge, slot);
+  if (!usual_there) return there >= here + 2;
+  return there > *usual_there && here < *usual(known, edge, edge.slot);
+}
+
 Because drifted(const Evidence& known, const Edge& edge) {
   if (!by_source(edge)) return std::nullopt;
   const SlotPlace place = known.place_of(edge);
-  const std::uint64_t here = known.sent(edge).count;
   for (std::uint32_t buffer = 0; buffer < edge.family->buffers; ++buffer) {
     for (std::uint32_t event = 0; event < edge.family->events; ++event) {
       const Slot slot = edge.family->at(buffer, edge.writer, event);
       const LedgerSight there = known.sent(edge.writer, edge.where, slot);
+      if (slot == edge.slot || there.count == 0 || there.value != edge.wanted) continue;
       const bool other_buffer = buffer != place.buffer && !edge.family->goes_back();
-      const bool odd = other_buffer || there.count >= here + 2;
-      if (slot == edge.slot || there.count == 0 || there.value != edge.wanted || !odd) continue;
+      if (!other_buffer && !takes_over(known, edge, slot)) continue;
       return fmt::format("rank {} sent {} to {} of rank {}, at {}; rank {} waits for it at {}", edge.writer,
                          word_text(known, edge, edge.wanted), known.sight().slots->describe(slot), edge.where,
                          there.site(), edge.core->rank, known.sight().slots->describe(edge.slot));
@@ -204,7 +235,7 @@ Because wrong_word(const Evidence& known, const Edge& edge) {
 
 /// Other ranks have it.
 Because missing_here(const Evidence& known, const Edge& edge) {
-  if (!by_source(edge)) return std::nullopt;
+  if (!by_source(edge) || is_past(edge)) return std::nullopt;
   const std::uint64_t here = known.sent(edge).count;
   std::vector<Rank> others;
   for (const Evidence::Sibling& sibling : known.siblings(edge)) {
@@ -217,7 +248,7 @@ Because missing_here(const Evidence& known, const Edge& edge) {
 
 /// The writer is past the place where it signals.
 Because missing(const Evidence& known, const Edge& edge) {
-  if (!by_source(edge)) return std::nullopt;
+  if (!by_source(edge) || is_past(edge)) return std::nullopt;
   if (known.has_passed(edge)) {
     return fmt::format("rank {} waits in this barrier or a later one itself, and has signalled {} {}", edge.writer,
                        slot_text(known, edge), times(known.sent(edge).count));
@@ -271,10 +302,12 @@ Because sync_all_left(const Evidence& known, const Edge& edge) {
   if (edge.family != &known.sight().slots->sync_all()) return std::nullopt;
   std::vector<std::string> elsewhere;
   for (const CoreSight& core : known.sight().of(edge.core->rank)) {
-    const bool here = core.busy && core.wait && core.wait->slot() == edge.slot && core.wait->value == edge.wanted;
-    if (here) continue;
-    elsewhere.push_back(core.busy && core.wait ? fmt::format("core {} waits at {}", core.core, core.site)
-                                               : fmt::format("core {} has left", core.core));
+    const bool waits = core.busy && core.wait;
+    if (waits && core.wait->slot() == edge.slot && core.wait->value == edge.wanted) continue;
+    const bool for_others = waits && &known.sight().slots->family_of(core.wait->slot()) != edge.family;
+    if (for_others) return std::nullopt;  // it will come, once they have signalled
+    elsewhere.push_back(waits ? fmt::format("core {} waits at {}", core.core, core.site)
+                              : fmt::format("core {} has left", core.core));
   }
   if (elsewhere.empty()) return std::nullopt;
   return fmt::format("rank {} core {} waits in the SyncAll at {}; {}", edge.core->rank, edge.core->core,
@@ -283,7 +316,11 @@ Because sync_all_left(const Evidence& known, const Edge& edge) {
 
 /// Every core is there, and the slot has counted fewer.
 Because arrival_lost(const Evidence& known, const Edge& edge) {
-  if (edge.family != &known.sight().slots->sync_all() || sync_all_left(known, edge)) return std::nullopt;
+  if (edge.family != &known.sight().slots->sync_all()) return std::nullopt;
+  const auto is_there = [&](const CoreSight& core) {
+    return core.busy && core.wait && core.wait->slot() == edge.slot && core.wait->value == edge.wanted;
+  };
+  if (!std::ranges::all_of(known.sight().of(edge.core->rank), is_there)) return std::nullopt;
   return fmt::format("all cores of rank {} wait in the SyncAll at {}, and {} of {} have been counted", edge.core->rank,
                      edge.core->site, edge.seen, edge.wanted);
 }

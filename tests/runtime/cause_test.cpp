@@ -17,7 +17,7 @@ Slot flag_of(const CoreContext& context, Rank source, std::uint32_t event = 0) {
   return context.slots().flag().at(0, source, event);
 }
 
-void await(CoreContext& context, Slot slot, std::uint64_t value, Compare compare = Compare::equal) {
+void await(CoreContext& context, Slot slot, std::uint64_t value, Compare compare = Compare::at_least) {
   context.wait(slot, compare, value).ordering_only();
 }
 
@@ -115,7 +115,9 @@ TEST_CASE("cause: the loop that notifies is shorter than the one that waits") {
                 for (std::uint32_t event = 0; event < sent; ++event) {
                   context.signal(peer, flag_of(context, context.rank(), event), SignalOp::set, 1);
                 }
-                for (std::uint32_t event = 0; event < 4; ++event) await(context, flag_of(context, peer, event), 1);
+                for (std::uint32_t event = 0; event < 4; ++event) {
+                  await(context, flag_of(context, peer, event), 1);
+                }
                 context.signal(peer, flag_of(context, context.rank(), 0), SignalOp::set, 2);
                 await(context, flag_of(context, peer, 0), 2);
               })) == "deadlock cycle: notify range unlike wait range");

@@ -79,8 +79,8 @@ class FaultFabric final : public shmem::Fabric {
     bool lost = false;
     bool twice = false;
     std::optional<Rank> receiver;
-    std::int64_t slot = 0;
-    std::int64_t value = 0;
+    std::uint64_t slot = 0;  // added, modulo 2^64
+    std::uint64_t value = 0;
     std::optional<std::size_t> bytes;
   };
   struct Signal {
@@ -97,7 +97,8 @@ class FaultFabric final : public shmem::Fabric {
   void hold(std::optional<shmem::Time> limit, SourceSite site);
   void start(std::string_view op);
   void disarm();
-  void deliver(const Signal& sent, const Fate& fate, SourceSite site);
+  static Signal altered(const Signal& sent, const Fate& fate);
+  void deliver(const Signal& signal, SourceSite site);
   Result<shmem::Arrival> glance(const shmem::WaitSpec& spec, SourceSite site);
 
   std::unique_ptr<shmem::Fabric> next_;

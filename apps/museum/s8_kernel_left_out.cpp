@@ -10,7 +10,7 @@ Exhibit kernel_left_out() {
           .story =
               "Rank 1's combine takes the round that the others use for dispatch, and its barrier satisfies their "
               "entry barrier. At their exit they wait for its (magic, 2), and find the word of "
-                   "its next kernel. A rank without tokens must take part; in the profile safe "
+              "its next kernel. A rank without tokens must take part; in the profile safe "
               "the handshake says so on every rank before anybody waits.",
           .profile = kFaithful202608,
           .run = [](runtime::World& world) -> Result<void> {

@@ -138,7 +138,7 @@ TEST_CASE("cause: a core leaves before the SyncAll") {
 }
 
 TEST_CASE("cause: an operator that one rank leaves out, as published without a handshake") {
-  CHECK(found(2, small_config(1, kFaithful202607), barriers([](Rank rank) -> std::vector<std::pair<const char*, int>> {
+  CHECK(found(2, small_config(1, kFaithful202608), barriers([](Rank rank) -> std::vector<std::pair<const char*, int>> {
                 if (rank == Rank{1}) return {{"notify", 1}, {"combine", 1}};
                 return {{"notify", 1}, {"dispatch", 2}, {"combine", 1}};
               })) == "orphan wait: operator order differs");

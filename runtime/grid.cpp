@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/process_mark.hpp"
 #include "shmem/team.hpp"
 
 namespace shmoe::runtime {
@@ -12,7 +13,7 @@ namespace {
 
 class ThreadGrid final : public Grid {
  public:
-  explicit ThreadGrid(shmem::Crowd crowd) : team_(crowd) {}
+  ThreadGrid(ProcessMark home, shmem::Crowd crowd) : home_(std::move(home)), team_(crowd) {}
   ~ThreadGrid() override;
   void add_thread() {
     threads_.emplace_back([this, core = Core{threads_.size() + 1}] { serve(core); });
@@ -22,8 +23,10 @@ class ThreadGrid final : public Grid {
  private:
   void serve(Core core);
   void begin() { team_.begin(static_cast<std::uint32_t>(threads_.size())); }
+  [[nodiscard]] bool is_here() const override { return home_.holds(); }
   void run_claimed(CoreBody body) override;
 
+  ProcessMark home_;
   shmem::Team team_;
   const CoreBody* body_ = nullptr;    // null: the end
   std::vector<std::thread> threads_;  // cores 1 .. C-1
@@ -40,6 +43,10 @@ void ThreadGrid::serve(Core core) {
 
 ThreadGrid::~ThreadGrid() {
   if (threads_.empty()) return;
+  if (!is_here()) {  // the threads are the parent's
+    for (std::thread& thread : threads_) thread.detach();
+    return;
+  }
   body_ = nullptr;
   begin();
   for (std::thread& thread : threads_) thread.join();
@@ -57,7 +64,9 @@ void ThreadGrid::run_claimed(CoreBody body) {
 
 Result<std::unique_ptr<Grid>> Grid::start(std::int32_t cores, shmem::Crowd crowd) {
   SHMOE_EXPECTS(cores >= 1, "a grid of {} cores", cores);
-  auto grid = std::make_unique<ThreadGrid>(crowd);  // ends on every return what has started
+  Result<ProcessMark> home = ProcessMark::make();
+  if (!home) return std::move(home).error();
+  auto grid = std::make_unique<ThreadGrid>(*std::move(home), crowd);  // ends on every return what has started
   for (std::int32_t core = 1; core < cores; ++core) {
     try {
       grid->add_thread();
@@ -73,6 +82,10 @@ Result<std::unique_ptr<Grid>> Grid::start(std::int32_t cores, shmem::Crowd crowd
 }
 
 Grid::Claim::Claim(Grid& grid) : grid_(&grid) {
+  SHMOE_EXPECTS(
+      grid.is_here(),
+      "a launch in a process that was forked from a rank: its cores are in the parent. Fork before the World is "
+      "created, or let the child run another program");
   SHMOE_EXPECTS(grid.busy_.take(),
                 "a launch while another one is running on the {} cores of this rank: not from within a kernel, and not "
                 "from two threads at once",

@@ -40,7 +40,8 @@ class Grid {
    private:
     Grid* grid_;
   };
-  /// Errors:  a broken contract where somebody has it, this or another communicator: one launch after the other.
+  /// Errors:  a broken contract where somebody has it, this or another communicator: one launch after the other; and in
+  ///          a process that was forked since the start, which has no cores.
   [[nodiscard]] Claim claim() { return Claim(*this); }
   void run(CoreBody body) { claim().run(body); }
 
@@ -48,6 +49,8 @@ class Grid {
   Grid() = default;
 
  private:
+  /// Whether the cores are in this process, and not in the one that it was forked from.
+  [[nodiscard]] virtual bool is_here() const = 0;
   virtual void run_claimed(CoreBody body) = 0;
 
   shmem::Occupancy busy_;

@@ -25,6 +25,7 @@ class FiberGrid final : public Grid {
   [[nodiscard]] std::int32_t cores() const override { return cores_; }
 
  private:
+  [[nodiscard]] bool is_here() const override { return true; }
   void run_claimed(CoreBody body) override {
     Handover to_cores;
     Handover to_host;

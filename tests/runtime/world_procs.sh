@@ -94,6 +94,14 @@ SHMOE_CORES=2 start compact 3 0 2 compact 100
 finish_well 'blocks are moved together'
 all_rounds 'blocks are moved together' compact 3 100
 
+# T98: a second world beside the first, and children that end while it lives.
+SHMOE_CORES=2 start twice 3 0 2 twice 50
+finish_well 'two worlds of one process'
+all_rounds 'two worlds of one process' twice 3 50
+SHMOE_CORES=2 start forks 3 0 2 fork 10
+finish_well 'ranks that fork'
+all_rounds 'ranks that fork' forks 3 10
+
 # One rank measures the copies, all ranks use what it found, but for one that is told otherwise.
 SHMOE_LOG=debug start copies 3 0 1 barriers 3
 SHMOE_LOG=debug SHMOE_COPY=movsb start copies 3 2 2 barriers 3

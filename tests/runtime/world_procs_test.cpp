@@ -2,6 +2,8 @@
 //
 //   barriers N          N rounds of put, barrier, check; then finalize
 //   overlap N           N rounds on two communicators of 4 ranks, {0 1 2} and {1 2 3}
+//   twice N             N rounds on each of two worlds of this process, which live at the same time
+//   fork N              as barriers, but before each round every rank forks a child, which tries to take part and ends
 //   compact N           N rounds in which blocks come and go, all are moved together, and peers read them
 //   die RANK ROUND      as barriers 1000000, but RANK kills itself before that round
 //   leave RANK ROUND    the same, but RANK returns from main
@@ -18,6 +20,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/world.hpp"
@@ -37,6 +40,8 @@ struct Plan {
   bool odd_dies = false;
   bool overlap = false;
   bool compact = false;
+  bool twice = false;
+  bool fork = false;
 };
 
 [[noreturn]] void die() {
@@ -49,6 +54,8 @@ Plan plan_of(const std::vector<std::string>& args) {
   if (args.size() == 2 && args[0] == "barriers") return {.rounds = std::stoi(args[1])};
   if (args.size() == 2 && args[0] == "overlap") return {.rounds = std::stoi(args[1]), .overlap = true};
   if (args.size() == 2 && args[0] == "compact") return {.rounds = std::stoi(args[1]), .compact = true};
+  if (args.size() == 2 && args[0] == "twice") return {.rounds = std::stoi(args[1]), .twice = true};
+  if (args.size() == 2 && args[0] == "fork") return {.rounds = std::stoi(args[1]), .fork = true};
   if (args.size() == 1 && args[0] == "die-at-start") {
     die_at_unlink = true;
     return {};
@@ -59,7 +66,10 @@ Plan plan_of(const std::vector<std::string>& args) {
             .odd_round = std::stoi(args[2]),
             .odd_dies = args[0] == "die"};
   }
-  std::fputs("usage: barriers N | overlap N | compact N | die RANK ROUND | leave RANK ROUND | die-at-start\n", stderr);
+  std::fputs(
+      "usage: barriers N | overlap N | compact N | twice N | fork N | die RANK ROUND | leave RANK ROUND | "
+      "die-at-start\n",
+      stderr);
   std::exit(2);
 }
 
@@ -181,6 +191,51 @@ Result<void> compact(Communicator& comm, int rounds) {
   return {};
 }
 
+Result<Group> with_table(Communicator& comm) {
+  const Result<Offset> table = comm.allocate(Bytes{8 * static_cast<std::uint64_t>(comm.ranks())});
+  if (!table) return table.error();
+  return Group{&comm, *table};
+}
+
+/// Rounds of both worlds by turns. The second one ends first.
+Result<void> twice(World& first, const Config& config, int rounds) {
+  const Result<std::unique_ptr<World>> second = World::create(config);
+  if (!second) return second.error();
+  std::vector<Group> groups;
+  for (World* world : {&first, second->get()}) {
+    const Result<Group> group = with_table(world->all());
+    if (!group) return group.error();
+    groups.push_back(*group);
+  }
+  for (int round = 1; round <= rounds; ++round) {
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      const std::uint64_t value = static_cast<std::uint64_t>(round) << i * 32;
+      if (Result<void> done = one_round(*groups[i].comm, groups[i].table, value); !done) return done;
+    }
+  }
+  return (*second)->finalize();
+}
+
+/// A child is no rank: a launch is refused there, and the end of its World leaves that of the parent as it is.
+Result<void> fork_child(std::unique_ptr<World>& world) {
+  const pid_t child = fork();
+  if (child == 0) {
+    bool refused = false;
+    try {
+      static_cast<void>(world->all().barrier());
+    } catch (const ContractViolation& violation) {
+      refused =
+          std::string(violation.what()).find("a launch in a process that was forked from a rank") != std::string::npos;
+    }
+    world.reset();
+    std::exit(refused ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (status != 0) return Error{.code = Errc::io, .context = fmt::format("a forked child ends with {}", status)};
+  return {};
+}
+
 Result<std::string> run(const Plan& plan) {
   const Result<Config> config = Config::load();
   if (!config) return config.error();
@@ -191,20 +246,28 @@ Result<std::string> run(const Plan& plan) {
     if (Result<void> ended = (*world)->finalize(); !ended) return ended.error();
     return fmt::format("rank {} of {}: {} rounds", (*world)->rank(), (*world)->ranks(), plan.rounds);
   }
+  if (plan.twice) {
+    if (Result<void> done = twice(**world, *config, plan.rounds); !done) return done.error();
+    if (Result<void> ended = (*world)->finalize(); !ended) return ended.error();
+    return fmt::format("rank {} of {}: {} rounds", (*world)->rank(), (*world)->ranks(), plan.rounds);
+  }
   Communicator& all = (*world)->all();
   if (plan.compact) {
     if (Result<void> done = compact(all, plan.rounds); !done) return done.error();
     if (Result<void> ended = (*world)->finalize(); !ended) return ended.error();
     return fmt::format("rank {} of {}: {} rounds", all.rank(), all.ranks(), plan.rounds);
   }
-  const Result<Offset> table = all.allocate(Bytes{8 * static_cast<std::uint64_t>(all.ranks())});
-  if (!table) return table.error();
+  const Result<Group> group = with_table(all);
+  if (!group) return group.error();
   for (int round = 1; round <= plan.rounds; ++round) {
+    if (plan.fork) {
+      if (Result<void> alone = fork_child(*world); !alone) return alone.error();
+    }
     if (round == plan.odd_round && all.rank() == Rank{plan.odd_rank}) {
       if (plan.odd_dies) die();
       return fmt::format("rank {} leaves", all.rank());
     }
-    if (Result<void> done = one_round(all, *table, static_cast<std::uint64_t>(round)); !done) return done.error();
+    if (Result<void> done = one_round(all, group->table, static_cast<std::uint64_t>(round)); !done) return done.error();
   }
   if (Result<void> ended = (*world)->finalize(); !ended) return ended.error();
   return fmt::format("rank {} of {}: {} rounds", (*world)->rank(), (*world)->ranks(), plan.rounds);

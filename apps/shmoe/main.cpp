@@ -22,6 +22,7 @@ constexpr const char* kDescription =
     "AI core a thread; operators synchronise by real flags in that memory.\n\n"
     "  shmoe moe --ranks 8            dispatch, experts, combine; timed and checked to the bit\n"
     "  shmoe run -n 4 -- ./program    start the ranks of any program\n"
+    "  shmoe inspect                  what every rank of a running job does\n"
     "  shmoe info --layout            where everything lies in a rank's memory\n"
     "  shmoe check run all            search schedules for deadlocks and races\n"
     "  mpirun -np 2 shmoe bench ep    how fast, beside MPI and the limits of the machine\n"
@@ -55,7 +56,7 @@ class ShortCommands : public CLI::Formatter {
   }
   std::string make_subcommand(const CLI::App* command) const override {
     const std::string description = command->get_description();
-    return fmt::format("  {:<8}{}\n", command->get_name(), description.substr(0, description.find('\n')));
+    return fmt::format("  {:<9}{}\n", command->get_name(), description.substr(0, description.find('\n')));
   }
 };
 
@@ -129,6 +130,8 @@ int run_command_line(int argc, char** argv) {
   add_moe(app, invocation);
   add_run(app, invocation);
   add_info(app, invocation);
+  add_inspect(app, invocation);
+  add_diagnose(app, invocation);
   add_clean(app, invocation);
   add_check(app, invocation);
   add_bench(app, invocation);

@@ -1,7 +1,6 @@
 #include "runtime/assessment.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 #include "bootstrap/text.hpp"
 
@@ -40,7 +39,6 @@ std::vector<Rank> ranks_in(const std::vector<bool>& set) {
 
 /// "core 1 of it runs dispatch_normal round 7"
 std::string doing(const CommunicatorLook& look, Rank rank) {
-  if (look.graph.standing(rank) == Standing::ended) return "its process has ended";
   for (const CoreSight& core : look.look.sight.of(rank)) {
     if (!core.busy) continue;
     if (core.wait && look.graph.standing(rank) == Standing::waits) continue;
@@ -58,6 +56,22 @@ std::string process_text(const JobView& job, const CommunicatorLook& look, Rank 
   std::string text = fmt::format("its process {} {}", *pid, state.text());
   if (state.letter == 'T') text += fmt::format(": `kill -CONT {}` lets it go on", *pid);
   return text;
+}
+
+double longest_wait_s(const CommunicatorLook& look, const WaitGraph::Root& root) {
+  double longest = 0;
+  for (const Rank rank : root.behind) {
+    for (const CoreSight& core : look.look.sight.of(rank)) {
+      if (core.wait) longest = std::max(longest, look.waited_s(core));
+    }
+  }
+  return longest;
+}
+
+/// "ranks 0-2 wait for rank 3, the longest for 2.3 s"
+std::string behind_text(const CommunicatorLook& look, const WaitGraph::Root& root) {
+  return fmt::format("{} {} for rank {}, the longest for {:.1f} s", named(root.behind),
+                     root.behind.size() == 1 ? "waits" : "wait", root.rank, longest_wait_s(look, root));
 }
 
 }  // namespace
@@ -81,7 +95,7 @@ CommunicatorLook::CommunicatorLook(const JobView& job, CommunicatorView made)
       prover(view.peers, [this](Rank member) { return states[member.index()].ended(); }),
       look(prover.look()),
       graph(look.sight, ended_of(states)),
-      now_ns(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count()) {}
+      now_ns(job.now_ns()) {}
 
 double CommunicatorLook::waited_s(const CoreSight& core) const {
   const std::int64_t since = view.record(core.rank, core.core).since_ns.load(std::memory_order_relaxed);
@@ -95,11 +109,16 @@ Assessment CommunicatorLook::assess(const JobView& job) const {
   if (std::ranges::all_of(states, &ProcessState::ended)) {
     return {.condition = Condition::ended, .text = "all its processes have ended", .rank = {}};
   }
+  const auto root = graph.root();
+  if (root && state_of(root->rank).ended()) {
+    return {.condition = Condition::lost,
+            .text = fmt::format("{}; {}", behind_text(*this, *root), process_text(job, *this, root->rank)),
+            .rank = root->rank};
+  }
   const std::vector<Rank> stuck = ranks_in(look.stuck);
-  const auto frozen =
-      std::ranges::find_if(stuck, [&](Rank rank) { return state_of(rank).stopped() || state_of(rank).ended(); });
+  const auto frozen = std::ranges::find_if(stuck, [&](Rank rank) { return state_of(rank).stopped(); });
   if (frozen != stuck.end()) {
-    return {.condition = state_of(*frozen).ended() ? Condition::lost : Condition::stopped,
+    return {.condition = Condition::stopped,
             .text = fmt::format("{} seem to wait only for each other, but nothing can be proven: of rank {}, {}",
                                 named(stuck), *frozen, process_text(job, *this, *frozen)),
             .rank = *frozen};
@@ -112,21 +131,13 @@ Assessment CommunicatorLook::assess(const JobView& job) const {
                             named(stuck), job.job().name),
         .rank = stuck.front()};
   }
-  const auto root = graph.root();
   if (!root) return {.condition = Condition::running, .text = "no deadlock: nobody waits for another rank", .rank = {}};
-  double longest = 0;
-  for (const Rank rank : root->behind) {
-    for (const CoreSight& core : look.sight.of(rank)) longest = std::max(longest, core.wait ? waited_s(core) : 0.0);
-  }
-  const ProcessState state = state_of(root->rank);
-  const Condition condition = state.ended()           ? Condition::lost
-                              : state.stopped()       ? Condition::stopped
-                              : longest >= kLongWaitS ? Condition::straggler
-                                                      : Condition::running;
-  return {.condition = condition,
-          .text = fmt::format("no deadlock: {} {} for rank {}, the longest for {:.1f} s; {}; {}", named(root->behind),
-                              root->behind.size() == 1 ? "waits" : "wait", root->rank, longest,
-                              doing(*this, root->rank), process_text(job, *this, root->rank)),
+  const bool slow = longest_wait_s(*this, *root) >= kLongWaitS;
+  return {.condition = state_of(root->rank).stopped() ? Condition::stopped
+                       : slow                         ? Condition::straggler
+                                                      : Condition::running,
+          .text = fmt::format("no deadlock: {}; {}; {}", behind_text(*this, *root), doing(*this, root->rank),
+                              process_text(job, *this, root->rank)),
           .rank = root->rank};
 }
 

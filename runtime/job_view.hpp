@@ -1,5 +1,6 @@
 #pragma once
-// A running job as a process that is no rank of it sees it: what its ranks write of themselves, mapped here.
+// A job as a process that is no rank of it sees it: what its ranks write of themselves, mapped here. A running one, or one
+// that was saved.
 
 #include <cstdint>
 #include <memory>
@@ -52,6 +53,12 @@ class JobView {
   };
   /// Errors:  not_found where it has ended; version, mismatch, capacity_exceeded as shape_in; system.
   static Result<std::unique_ptr<JobView>> attach(const RunningJob& job, Use use);
+  /// What `save` has written.
+  /// Errors:  not_found, io where the file is not one; version, mismatch, capacity_exceeded as shape_in.
+  static Result<std::unique_ptr<JobView>> open_saved(const std::string& path);
+  /// What the ranks have written of themselves up to now: records, events, flags. Not their heaps.
+  /// Errors:  system.
+  Result<void> save(const std::string& path);
   ~JobView();
   JobView(const JobView&) = delete;
   JobView& operator=(const JobView&) = delete;
@@ -62,6 +69,9 @@ class JobView {
   [[nodiscard]] ProcessState state_of(Rank rank) const;
   /// No process of the job is left.
   [[nodiscard]] bool ended() const;
+  /// On the steady clock; of a saved job when it was saved.
+  [[nodiscard]] std::int64_t now_ns() const;
+  [[nodiscard]] double age_s() const { return static_cast<double>(now_ns() - job_.begun_ns) / 1e9; }
   /// Those that some rank has made, by number.
   /// Errors:  system where one that is new cannot be mapped.
   Result<std::vector<CommunicatorView>> communicators();
@@ -70,7 +80,9 @@ class JobView {
   class Mapped;
   struct RankFiles;
   JobView(RunningJob job, JobShape shape, Use use);
+  static Result<std::unique_ptr<JobView>> make(RunningJob job, const RankFiles& first, Use use);
   Result<void> open_rank(const RankProcess& process);
+  Result<void> add(std::unique_ptr<RankFiles> files);
   Result<std::byte*> memory_of(Rank rank, CommunicatorId id);
   /// Whether and as whom a rank is in a communicator.
   struct Seat {
@@ -78,6 +90,7 @@ class JobView {
     Rank member = kOutside;
   };
   [[nodiscard]] Seat seat_of(Rank rank, CommunicatorId id) const;
+  [[nodiscard]] std::vector<Rank> everyone() const;
   Result<void> fill(CommunicatorView& view);
 
   RunningJob job_;
@@ -85,6 +98,7 @@ class JobView {
   Use use_;
   std::vector<std::unique_ptr<RankFiles>> ranks_;  // nothing of those that had ended before
   std::unique_ptr<Mapped> blank_;                  // what those are taken for
+  std::optional<std::int64_t> saved_ns_;
 };
 
 }  // namespace shmoe::runtime

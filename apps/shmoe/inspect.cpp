@@ -1,5 +1,6 @@
 // shmoe inspect: looks at a running job.
 
+#include <filesystem>
 #include <memory>
 
 #include <sys/ioctl.h>
@@ -17,7 +18,8 @@ constexpr const char* kDescription =
     "  shmoe inspect                     the jobs of this user; of the only one, everything\n"
     "  shmoe inspect run_4709            by name, or by the pid of one of its ranks\n"
     "  shmoe inspect --once --events 20  once, with the last 20 signals and waits\n"
-    "  shmoe inspect --slots barrier     with the words of a family of flags, a row a rank\n\n"
+    "  shmoe inspect --slots barrier     with the words of a family of flags, a row a rank\n"
+    "  shmoe inspect --save stuck.job    keeps all that can be seen now; `shmoe inspect stuck.job` shows it\n\n"
     "On a terminal the view is renewed twice a second until the job ends or you press Ctrl-C. It is read from the "
     "memory\n"
     "in which the ranks keep their records: nothing is written there, no rank is stopped or asked.\n\n"
@@ -33,6 +35,7 @@ constexpr std::chrono::milliseconds kPeriod{500};  // a view for the eye
 
 struct InspectOptions {
   std::string job;
+  std::string save;
   InspectChoice choice;
   bool once = false;
   bool json = false;
@@ -75,7 +78,13 @@ int show_once(runtime::JobView& job, const InspectOptions& options) {
   return 0;
 }
 
+int inspect_saved(const InspectOptions& options) {
+  const auto view = runtime::JobView::open_saved(options.job);
+  return view ? show_once(**view, options) : failed("shmoe inspect", view.error());
+}
+
 int inspect_job(const InspectOptions& options) {
+  if (std::filesystem::is_regular_file(options.job)) return inspect_saved(options);  // no job has such a name
   const std::vector<runtime::RunningJob> jobs = runtime::running_jobs();
   if (options.job.empty() && jobs.size() > 1) {
     if (options.json) fmt::print("{}\n", to_json(jobs).dump(2));
@@ -86,6 +95,10 @@ int inspect_job(const InspectOptions& options) {
   if (!job) return failed("shmoe inspect", job.error());
   const auto view = runtime::JobView::attach(*job, runtime::JobView::Use::look);
   if (!view) return failed("shmoe inspect", view.error());
+  if (!options.save.empty()) {
+    const Result<void> saved = (*view)->save(options.save);
+    return saved ? 0 : failed("shmoe inspect", saved.error());
+  }
   const bool once = options.once || options.json || isatty(STDOUT_FILENO) == 0;
   return once ? show_once(**view, options) : watch(**view, options);
 }
@@ -95,13 +108,17 @@ int inspect_job(const InspectOptions& options) {
 void add_inspect(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand("inspect", kDescription);
-  command->add_option("job", options->job, "name of the job, or pid of one of its ranks; default the only one")
+  command
+      ->add_option("job", options->job,
+                   "name of the job, pid of one of its ranks, or a saved file; default the only job")
       ->type_name("JOB");
   command->add_option("--slots", options->choice.slots, "show the words of a slot family: barrier, flag, ...")
       ->type_name("FAMILY");
   command->add_option("--events", options->choice.events, "show the last N events of the job")
       ->check(within<std::uint64_t>(0, 1'000'000))
       ->type_name("N");
+  command->add_option("--save", options->save, "write what can be seen now to a file, and show nothing")
+      ->type_name("FILE");
   command->add_flag("--once", options->once, "look once, as without a terminal");
   command->add_flag("--json", options->json, "look once, as one JSON object");
   command->callback([options, &invocation] { invocation.exit_code = inspect_job(*options); });

@@ -128,7 +128,7 @@ ordered_json to_json(const Inspection& inspection) {
                  {"cores", job.shape().control.cores},
                  {"profile", name_of(job.shape().profile)},
                  {"heap", job.shape().map.heap.size.value()},
-                 {"age_s", job.job().age_s()}};
+                 {"age_s", job.age_s()}};
   for (const char* list : {"processes", "communicators", "events"}) json[list] = ordered_json::array();
   for (Rank rank{0}; rank.value() < job.shape().ranks; ++rank) {
     const auto pid = job.pid_of(rank);

@@ -25,7 +25,7 @@ std::string ranks_text(const std::vector<Rank>& ranks) {
 std::string head(const runtime::JobView& job) {
   const runtime::JobShape& shape = job.shape();
   return fmt::format("job {}: {} of {}, profile {}, for {:.1f} s\n", job.job().name, counted(shape.ranks, "rank"),
-                     counted(shape.control.cores, "core"), name_of(shape.profile), job.job().age_s());
+                     counted(shape.control.cores, "core"), name_of(shape.profile), job.age_s());
 }
 
 std::string processes(const runtime::JobView& job) {

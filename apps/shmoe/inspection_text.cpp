@@ -135,6 +135,11 @@ std::string communicator_text(const Inspection& inspection, const CommunicatorLo
   return text;
 }
 
+/// Of a signal to several ranks.
+std::string and_more(std::int64_t destinations) {
+  return destinations > 1 ? fmt::format(" and of {}", counted(destinations - 1, "more rank")) : "";
+}
+
 std::string event_line(const Inspection& inspection, const PlacedEvent& placed) {
   const shmem::Event& event = placed.event;
   const shmem::SlotPlan& slots = inspection.job->shape().slots;
@@ -147,9 +152,11 @@ std::string event_line(const Inspection& inspection, const PlacedEvent& placed) 
     case enter: return text + fmt::format(" {}", event.text.data());
     case leave: return text;
     case set:
+      text += fmt::format(" {} of rank {} to {:#x}", slots.describe(event.slot), event.rank, event.value);
+      return text + and_more(event.count) + at();
     case add:
-      text += fmt::format(" {} of rank {} {:#x}", slots.describe(event.slot), event.rank, event.value);
-      return text + (event.count > 1 ? fmt::format(" and of {} more ranks", event.count - 1) : "") + at();
+      text += fmt::format(" {:#x} to {} of rank {}", event.value, slots.describe(event.slot), event.rank);
+      return text + and_more(event.count) + at();
     case fence: return text + fmt::format(" to rank {}, {} put", event.rank, human(Bytes{event.value})) + at();
     case quiet: return text + fmt::format(", {} put", human(Bytes{event.value})) + at();
     case wait_begin:

@@ -41,9 +41,11 @@ def pids_of(launcher):
 
 @contextlib.contextmanager
 def stopped(*pids):
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
     try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        threads = [task.name for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()]
+        cli.until(lambda: all(cli.state_of(thread) == "T" for thread in threads), "the stop of all threads")
         yield
     finally:
         for pid in pids:
@@ -63,7 +65,7 @@ def rows(report):
 
 class Watched(cli.Case):
     def test_a_stopped_rank_is_the_one_that_all_wait_for(self):
-        words = (*JOB, "--steps", 400, "--json")
+        words = (*JOB, "--steps", 150, "--json")
         undisturbed = json.loads(run(*words).stdout)
         with running(*words) as (launcher, pids):
             with stopped(pids[2]):

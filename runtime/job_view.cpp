@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "runtime/control_header.hpp"
+#include "runtime/machine.hpp"
 #include "shmem/wait.hpp"
 
 namespace shmoe::runtime {
@@ -125,6 +126,11 @@ Result<std::unique_ptr<JobView>> JobView::make(RunningJob job, const RankFiles& 
 
 Result<std::unique_ptr<JobView>> JobView::attach(const RunningJob& job, Use use) {
   if (job.processes.empty()) return Error{.code = Errc::not_found, .context = fmt::format("{} has ended", job.name)};
+  constexpr std::int32_t kFilesOfItsOwn = 32;
+  const auto ranks = static_cast<std::int32_t>(job.processes.size());
+  if (Result<void> allowed = allow_open_files(ranks, 2 * ranks + kFilesOfItsOwn); !allowed) {
+    return std::move(allowed).error();
+  }
   RankFiles first(job.processes.front());
   first.control_file = open(first.process.path_of(first.process.control).c_str(), O_RDONLY | O_CLOEXEC);
   if (first.control_file < 0) return cannot("opening the control segment", first.process);

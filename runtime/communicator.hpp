@@ -27,6 +27,9 @@ using Kernel = shmem::FunctionRef<void(CoreContext&)>;
 /// Makes the fabric of a core; decorators wrap what it returns.
 using FabricMaker = std::function<std::unique_ptr<shmem::Fabric>(const shmem::Peers&, Core)>;
 
+/// Why a communicator cannot be used any more, as one of its members has been told. `members`: world ranks.
+std::optional<Error> abort_seen_by(Rank member, const shmem::Peers& peers, std::span<const Rank> members);
+
 class Communicator {
  public:
   struct Parts {

@@ -169,6 +169,7 @@ void MappedFabric::actor(const ActorEvent& event, SourceSite site) {
   activity_.op.assign(entering ? event.op : std::string_view());  // into the room it has
   if (entering) {
     activity_.round = event.round;
+    record_->round.store(event.round.value(), std::memory_order_relaxed);
     put_bytes_ = 0;
   }
   record_->op.store(activity_.op);

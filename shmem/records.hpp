@@ -95,7 +95,7 @@ class RecordName : RecordBytes<3> {
 struct alignas(128) WaitRecord {
   std::atomic<std::uint64_t> epoch;
   std::atomic<std::uint64_t> value;  // expected
-  std::atomic<std::uint64_t> round;
+  std::atomic<std::uint64_t> round;  // of the operator, and of the wait
   std::atomic<std::int64_t> since_ns;
   std::atomic<std::uint32_t> slot;   // the first slot that is not satisfied
   std::atomic<std::uint32_t> count;  // slots in the wait

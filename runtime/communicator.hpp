@@ -104,6 +104,9 @@ class Communicator {
   /// Of every wait from now on that brings no deadline of its own.
   void set_wait_limit(std::optional<shmem::Time> limit) { peers_.wait_limit = limit; }
 
+  /// Whether records, ledger and events are kept; without them nothing is proven. On every member alike, between launches.
+  void keep_notes(bool kept) { peers_.notes = kept; }
+
   /// Ends every wait of every member with `aborted`, naming this rank and the reason. The communicator stays unusable.
   /// `core`: the calling core; the host is core 0.
   /// Order:   the reason is readable by whoever sees the abort.

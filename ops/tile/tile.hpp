@@ -1,0 +1,181 @@
+#pragma once
+// The words of the tile language, with its names, for one core: addresses, wait and notify, stores and transfers.
+//
+//   producer   wait(symm_at(slot, peer), 1, 0) -> consume_token -> store -> fence -> notify(slot, peer, 1)
+//   consumer   wait(slot, 1, 1)                -> consume_token -> load  -> fence -> notify(slot, me, 0)
+//
+// An address is this rank's own until symm_at says whose it is. What translates by itself (notify, putmem, getmem) takes
+// own addresses only, so that nothing is translated twice: that would lie on rank 2p - me.
+
+#include <algorithm>
+#include <memory_resource>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "runtime/core_context.hpp"
+#include "shmem/context.hpp"
+#include "shmem/signal.hpp"
+
+namespace shmoe::ops::tile {
+
+/// Elements of this rank's symmetric memory. The same place of each rank has the same offset.
+template <shmem::Plain T>
+struct Symmetric {
+  Offset at;
+  friend Symmetric operator+(Symmetric p, std::int64_t n) {
+    return {Offset{p.at.value() + sizeof(T) * static_cast<std::uint64_t>(n)}};
+  }
+};
+
+/// The same place of one rank, as this rank reaches it.
+template <shmem::Plain T>
+struct Translated {
+  Rank owner;
+  Offset at;
+  friend Translated operator+(Translated p, std::int64_t n) { return {p.owner, (Symmetric<T>{p.at} + n).at}; }
+};
+
+/// One that a token allows to use.
+template <shmem::Plain T>
+struct Ready {
+  Translated<T> place;
+  shmem::Witness ordered;
+  friend Ready operator+(const Ready& p, std::int64_t n) { return {p.place + n, p.ordered}; }
+};
+
+/// A signal slot of this rank's own.
+template <class T>
+struct Signal {
+  Slot slot;
+};
+/// That of one rank.
+template <class T>
+struct TranslatedSignal {
+  Rank owner;
+  Slot slot;
+};
+
+/// The slots of a declared family as signals of one width.
+template <class T>
+class Signals {
+ public:
+  static_assert(std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t>, "signals are int32 or int64");
+
+  /// Errors:  a family of another width is a broken contract.
+  explicit Signals(const shmem::SlotFamily& family) : family_(&family) {
+    SHMOE_EXPECTS(family.width == sizeof(T), "the slots of {} are {} bytes wide and are used as {}", family.name,
+                  family.width, sizeof(T));
+  }
+  [[nodiscard]] const shmem::SlotFamily& family() const { return *family_; }
+  [[nodiscard]] std::uint32_t size() const { return family_->count(); }
+  /// Errors:  beyond the slots that were allocated: a broken contract.
+  [[nodiscard]] Signal<T> operator[](std::int64_t index) const {
+    SHMOE_EXPECTS(index >= 0 && index < size(),
+                  "slot {} of {}, which has {}: the formula of the address and what was allocated have drifted apart",
+                  index, family_->name, size());
+    return {Slot{family_->first + static_cast<std::uint32_t>(index)}};
+  }
+  [[nodiscard]] Signal<T> at(std::int64_t buffer, Rank source, std::int64_t event) const {
+    return {family_->at(static_cast<std::uint64_t>(buffer), source, static_cast<std::uint32_t>(event))};
+  }
+
+ private:
+  const shmem::SlotFamily* family_;
+};
+
+/// p, once the token's wait is over. On the accelerator this keeps the wait alive and what uses p behind it.
+template <shmem::Plain T>
+Ready<T> consume_token(Translated<T> p, shmem::Token&& token) {
+  return {p, shmem::consume_token(std::move(token))};
+}
+
+class Tile {
+ public:
+  explicit Tile(runtime::CoreContext& context) : context_(&context), unfenced_(context.workspace()) {}
+
+  [[nodiscard]] Rank rank() const { return context_->rank(); }
+  [[nodiscard]] std::int32_t num_ranks() const { return context_->ranks(); }
+
+  template <class T>
+  [[nodiscard]] Translated<T> symm_at(Symmetric<T> p, Rank r) const {
+    return {r, p.at};
+  }
+  template <class T>
+  [[nodiscard]] TranslatedSignal<T> symm_at(Signal<T> signal, Rank r) const {
+    return {r, signal.slot};
+  }
+  template <class T>
+  void symm_at(Translated<T> translated_already, Rank r) const = delete;
+  template <class T>
+  void symm_at(TranslatedSignal<T> translated_already, Rank r) const = delete;
+
+  /// Until each of `count` slots in a row has been seen to hold: equal to the value, where nothing else is asked for. The
+  /// slots keep their values.
+  /// Order:   as Context::wait.
+  /// Errors:  as Context::wait.
+  template <class T>
+  shmem::Token wait(TranslatedSignal<T> first, std::uint32_t count, std::type_identity_t<T> value = 1,
+                    Compare compare = Compare::equal, SourceSite site = SourceSite::here()) {
+    std::pmr::vector<Slot> slots(context_->workspace());
+    for (std::uint32_t i = 0; i < count; ++i) slots.emplace_back(first.slot.value() + i);
+    return context_->wait({.where = first.owner, .slots = slots, .compare = compare, .value = word_of(value)}, site);
+  }
+  /// Own slots.
+  template <class T>
+  shmem::Token wait(Signal<T> first, std::uint32_t count, std::type_identity_t<T> value = 1,
+                    Compare compare = Compare::equal, SourceSite site = SourceSite::here()) {
+    return wait(symm_at(first, rank()), count, value, compare, site);
+  }
+
+  /// The slot of rank r, which may be the own one. No fence is implied.
+  /// Order:   unordered with earlier stores until fence.
+  template <class T>
+  void notify(Signal<T> signal, Rank r, std::type_identity_t<T> value = 1, shmem::SignalOp op = shmem::SignalOp::set,
+              SourceSite site = SourceSite::here()) {
+    context_->signal(r, signal.slot, op, word_of(value), site);
+  }
+  template <class T>
+  void notify(TranslatedSignal<T> translated_already, Rank r, std::type_identity_t<T> value = 1,
+              shmem::SignalOp op = shmem::SignalOp::set) = delete;
+
+  /// Order:   unordered until fence or quiet.
+  template <class T>
+  void store(Translated<T> to, std::span<const std::type_identity_t<T>> values, SourceSite site = SourceSite::here()) {
+    if (std::ranges::find(unfenced_, to.owner) == unfenced_.end()) unfenced_.push_back(to.owner);
+    context_->put(to.owner, to.at, values, site);
+  }
+  /// Order:   as above, and after the wait of the token.
+  template <class T>
+  void store(const Ready<T>& to, std::span<const std::type_identity_t<T>> values,
+             SourceSite site = SourceSite::here()) {
+    store(to.place, values, site);
+  }
+  /// Order:   reads what the token of `from` stands for, or later.
+  template <class T>
+  void load(const Ready<T>& from, std::span<std::type_identity_t<T>> values, SourceSite site = SourceSite::here()) {
+    context_->get(from.place.owner, from.place.at, values, from.ordered, site);
+  }
+
+  /// Order:   this core's earlier stores and notifies before its later ones.
+  void fence(SourceSite site = SourceSite::here()) {
+    for (const Rank r : unfenced_) context_->fence(r, site);
+    unfenced_.clear();
+  }
+  /// Order:   everything this core sent, to any rank, is complete on return.
+  void quiet(SourceSite site = SourceSite::here()) {
+    context_->quiet(site);
+    unfenced_.clear();
+  }
+
+ private:
+  template <class T>
+  static std::uint64_t word_of(T value) {
+    return static_cast<std::make_unsigned_t<T>>(value);
+  }
+
+  runtime::CoreContext* context_;
+  std::pmr::vector<Rank> unfenced_;  // that this core has stored to since
+};
+
+}  // namespace shmoe::ops::tile

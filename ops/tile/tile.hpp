@@ -8,11 +8,13 @@
 // own addresses only, so that nothing is translated twice: that would lie on rank 2p - me.
 
 #include <algorithm>
+#include <limits>
 #include <memory_resource>
 #include <span>
 #include <type_traits>
 #include <vector>
 
+#include "ops/tile/window.hpp"
 #include "runtime/core_context.hpp"
 #include "shmem/context.hpp"
 #include "shmem/signal.hpp"
@@ -56,6 +58,9 @@ struct TranslatedSignal {
   Slot slot;
 };
 
+/// The comparisons of signal_wait_until. Values are not negative.
+enum class Cmp : std::uint8_t { eq, ne, gt, ge, lt, le };
+
 /// The slots of a declared family as signals of one width.
 template <class T>
 class Signals {
@@ -92,7 +97,10 @@ Ready<T> consume_token(Translated<T> p, shmem::Token&& token) {
 
 class Tile {
  public:
-  explicit Tile(runtime::CoreContext& context) : context_(&context), unfenced_(context.workspace()) {}
+  explicit Tile(runtime::CoreContext& context)
+      : context_(&context),
+        window_(context.rank(), context.ranks(), context.launch().strict),
+        unfenced_(context.workspace()) {}
 
   [[nodiscard]] Rank rank() const { return context_->rank(); }
   [[nodiscard]] std::int32_t num_ranks() const { return context_->ranks(); }
@@ -109,6 +117,11 @@ class Tile {
   void symm_at(Translated<T> translated_already, Rank r) const = delete;
   template <class T>
   void symm_at(TranslatedSignal<T> translated_already, Rank r) const = delete;
+
+  /// An address as a number.
+  [[nodiscard]] Offset symm_at(Offset address, Rank r, SourceSite site = SourceSite::here()) const {
+    return window_.symm_at(address, r, site);
+  }
 
   /// Until each of `count` slots in a row has been seen to hold: equal to the value, where nothing else is asked for. The
   /// slots keep their values.
@@ -157,6 +170,108 @@ class Tile {
     context_->get(from.place.owner, from.place.at, values, from.ordered, site);
   }
 
+  // Transfers take the own address and translate it. Bytes are counted from the elements.
+
+  /// Order:   complete on return: no fence is needed before a notify.
+  template <class T>
+  void putmem(Symmetric<T> to, std::span<const std::type_identity_t<T>> from, Rank r,
+              SourceSite site = SourceSite::here()) {
+    putmem_nbi(to, from, r, site);
+    quiet(site);
+  }
+  /// Order:   unordered until fence or quiet.
+  template <class T>
+  void putmem_nbi(Symmetric<T> to, std::span<const std::type_identity_t<T>> from, Rank r,
+                  SourceSite site = SourceSite::here()) {
+    store(symm_at(to, r), from, site);
+  }
+  template <class T>
+  void putmem(Translated<T> translated_already, std::span<const std::type_identity_t<T>> from, Rank r) = delete;
+  /// `to` is the own address as a number.
+  /// Order:   complete on return.
+  /// Errors:  as Window: in strict mode a translated one is a broken contract; otherwise the data go elsewhere.
+  void putmem(Offset to, std::span<const std::byte> from, Rank r, SourceSite site = SourceSite::here()) {
+    const Window::Place place = window_.resolve(window_.symm_at(to, r, site), site);
+    context_->put(place.owner, place.at, from, site);
+    quiet(site);
+  }
+  /// Order:   complete on return; reads what `ordered` stands for, or later.
+  template <class T>
+  void getmem(std::span<std::type_identity_t<T>> to, Symmetric<T> from, Rank r, const shmem::Witness& ordered,
+              SourceSite site = SourceSite::here()) {
+    context_->get(r, from.at, to, ordered, site);
+  }
+  template <class T>
+  void getmem(std::span<std::type_identity_t<T>> to, Translated<T> translated_already, Rank r,
+              const shmem::Witness& ordered) = delete;
+  /// Order:   the payload, then its signal; complete on return.
+  template <class T, class S>
+  void putmem_signal(Symmetric<T> to, std::span<const std::type_identity_t<T>> from, Signal<S> signal,
+                     std::type_identity_t<S> value, Rank r, shmem::SignalOp op = shmem::SignalOp::set,
+                     SourceSite site = SourceSite::here()) {
+    putmem_signal_nbi(to, from, signal, value, r, op, site);
+    quiet(site);
+  }
+  /// Order:   the payload, then its signal.
+  template <class T, class S>
+  void putmem_signal_nbi(Symmetric<T> to, std::span<const std::type_identity_t<T>> from, Signal<S> signal,
+                         std::type_identity_t<S> value, Rank r, shmem::SignalOp op = shmem::SignalOp::set,
+                         SourceSite site = SourceSite::here()) {
+    context_->put_signal(r, to.at, from, signal.slot, op, word_of(value), site);
+  }
+
+  // Waits on own slots in a row. Where a mask is given, elements that are not 0 leave their slot out.
+
+  /// Order:   as wait.
+  template <class T>
+  shmem::Token signal_wait_until(Signal<T> signal, Cmp cmp, std::type_identity_t<T> value,
+                                 SourceSite site = SourceSite::here()) {
+    const Condition until = condition(cmp, word_of(value), site);
+    return context_->wait(signal.slot, until.compare, until.value, site);
+  }
+  /// At once where no slot is left.
+  /// Order:   as wait.
+  template <class T>
+  shmem::Witness wait_until_all(Signal<T> first, std::uint32_t count, Cmp cmp, std::type_identity_t<T> value,
+                                std::span<const int> mask = {}, SourceSite site = SourceSite::here()) {
+    return wait_on(included(first.slot, count, mask), shmem::Match::all, condition(cmp, word_of(value), site), site)
+        .ordered;
+  }
+  struct Found {
+    std::size_t index;
+    shmem::Witness ordered;
+  };
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  /// The index of one that holds; kNone where no slot is left.
+  /// Order:   as wait, of that slot.
+  template <class T>
+  Found wait_until_any(Signal<T> first, std::uint32_t count, Cmp cmp, std::type_identity_t<T> value,
+                       std::span<const int> mask = {}, SourceSite site = SourceSite::here()) {
+    const std::pmr::vector<Slot> slots = included(first.slot, count, mask);
+    Found found = wait_on(slots, shmem::Match::any, condition(cmp, word_of(value), site), site);
+    if (found.index != kNone) found.index = slots[found.index].value() - first.slot.value();
+    return found;
+  }
+  struct Several {
+    std::size_t count;
+    shmem::Witness ordered;
+  };
+  /// Waits for one and writes the indices of all that hold then; 0 of them where no slot is left.
+  /// Order:   as wait, of those slots.
+  template <class T>
+  Several wait_until_some(Signal<T> first, std::uint32_t count, std::span<std::size_t> indices, Cmp cmp,
+                          std::type_identity_t<T> value, std::span<const int> mask = {},
+                          SourceSite site = SourceSite::here()) {
+    const Condition until = condition(cmp, word_of(value), site);
+    const std::pmr::vector<Slot> slots = included(first.slot, count, mask);
+    const Found seen = wait_on(slots, shmem::Match::any, until, site);
+    std::size_t several = 0;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (i == seen.index || holds(slots[i], until, site)) indices[several++] = slots[i].value() - first.slot.value();
+    }
+    return {several, seen.ordered};
+  }
+
   /// Order:   this core's earlier stores and notifies before its later ones.
   void fence(SourceSite site = SourceSite::here()) {
     for (const Rank r : unfenced_) context_->fence(r, site);
@@ -174,7 +289,17 @@ class Tile {
     return static_cast<std::make_unsigned_t<T>>(value);
   }
 
+  struct Condition {
+    Compare compare;
+    std::uint64_t value;
+  };
+  static Condition condition(Cmp cmp, std::uint64_t value, SourceSite site);
+  [[nodiscard]] std::pmr::vector<Slot> included(Slot first, std::uint32_t count, std::span<const int> mask) const;
+  Found wait_on(std::span<const Slot> slots, shmem::Match match, Condition until, SourceSite site);
+  bool holds(Slot slot, Condition until, SourceSite site);
+
   runtime::CoreContext* context_;
+  Window window_;
   std::pmr::vector<Rank> unfenced_;  // that this core has stored to since
 };
 

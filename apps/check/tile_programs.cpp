@@ -175,7 +175,7 @@ std::vector<Program> tile_programs() {
       all2all_program("reverse_all2all", "rows of all heads for all rows of some heads, one buffer used four times",
                       ops::All2AllWay::reverse, ops::Merge::none, pairs),
       all2all_program("reverse_all2all_merged", "the same, with the blocks in one row of work on cores that do both",
-                      ops::All2AllWay::reverse, ops::Merge::blocks, one_core),
+                      ops::All2AllWay::reverse, ops::Merge::blocks, {.ranks = 2, .cores = 3, .rounds = 3}),
       all2all_program("forward_all2all", "the way back", ops::All2AllWay::forward, ops::Merge::none, one_core),
       credit_program("credit_return", "a ring of ranks, two buffers, and each is given back", {}, VerdictKind::clean,
                      one_core),

@@ -28,9 +28,11 @@ struct All2AllTiling {
   std::int32_t buffers = 2;      // B
 };
 
-/// How cores share the tasks: in each block from the first core on, or in one row over all blocks, so that few tasks in a
-/// block do not leave cores idle. Either way a core notifies at the end of its part of a block: later, it would meet a
-/// slot again that it has not notified yet, and wait for itself.
+/// How cores share the tasks: in each block from the first core on, or in one row over all blocks that lie in buffers at
+/// the same time, so that few tasks in a block do not leave cores idle. Over all blocks of S, as the published guide has
+/// it, would be wrong with fewer buffers than blocks: then different cores use one slot by turns, and 0 may mean that the
+/// core before has not notified yet as well as that the buffer is free. And a core notifies at the end of its part of a
+/// block: later, it would meet a slot again that it has not notified itself.
 enum class Merge : std::uint8_t { none, blocks };
 
 /// How far `work` equal pieces fill `cores`.
@@ -86,7 +88,7 @@ class All2AllTasks {
   [[nodiscard]] std::int64_t first_task(std::int64_t block, std::int64_t worker, std::int64_t workers,
                                         Merge merge) const {
     if (merge == Merge::none) return worker;
-    const std::int64_t behind = (worker - block * per_block()) % workers;
+    const std::int64_t behind = (worker - buffer_of(block) * per_block()) % workers;
     return behind < 0 ? behind + workers : behind;
   }
 
@@ -123,7 +125,7 @@ class All2AllTasks {
 /// The one whose waves are fuller; none where both are alike.
 inline Merge best_merge(const All2AllTasks& tasks, std::int64_t workers) {
   const Occupancy apart{tasks.per_block(), workers};
-  const Occupancy merged{tasks.per_block() * tasks.blocks(), workers};
+  const Occupancy merged{tasks.per_block() * std::min<std::int64_t>(tasks.blocks(), tasks.tiling().buffers), workers};
   return merged.balance() > apart.balance() ? Merge::blocks : Merge::none;
 }
 

@@ -107,8 +107,7 @@ class Rehearsal {
     const std::int64_t ranks = tasks_.ranks();
     const std::int64_t peer = wait.full ? (wait.owner - task.peer + ranks) % ranks : waiter;
     const std::int64_t index = task.u * ranks + peer;
-    const std::int64_t block = wait.full ? wait.block : wait.block - tasks_.tiling().buffers;
-    const std::int64_t past = merge_ == Merge::blocks ? block * tasks_.per_block() : 0;
+    const std::int64_t past = merge_ == Merge::blocks ? tasks_.buffer_of(wait.block) * tasks_.per_block() : 0;
     const std::int64_t worker = (past + index) % crew_.workers();
     return {wait.full ? task.peer : wait.owner, wait.full ? crew_.producer(worker) : crew_.consumer(worker)};
   }

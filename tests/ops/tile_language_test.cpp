@@ -169,7 +169,8 @@ TEST_CASE("tile: putmem and getmem, with a signal or without") {
 TEST_CASE("tile: signal_wait_until knows six comparisons") {
   check_runs([](runtime::CoreContext& context, Tile& tile) {
     const Signal<std::int64_t> word = Signals<std::int64_t>(context.slots().family("word")).at(0, left_of(tile), 0);
-    tile.signal_wait_until(word, Cmp::lt, 1).ordering_only();
+    tile.signal_wait_until(Signals<std::int64_t>(context.slots().family("word")).at(3, left_of(tile), 0), Cmp::lt, 1)
+        .ordering_only();
     tile.notify(Signals<std::int64_t>(context.slots().family("word")).at(0, tile.rank(), 0), right_of(tile), 5);
     tile.signal_wait_until(word, Cmp::ne, 0).ordering_only();
     tile.signal_wait_until(word, Cmp::eq, 5).ordering_only();

@@ -74,8 +74,8 @@ TEST_CASE("tasks: each (peer, head, column) once in a block, and each task of ea
                 const std::int64_t first = tasks.first_task(block, worker, workers, merge);
                 for (std::int64_t t = first; t < tasks.per_block(); t += workers) {
                   taken.insert(t);
-                  // Merged, all blocks are one row of work.
-                  const std::int64_t place = merge == Merge::none ? t : block * tasks.per_block() + t;
+                  // Merged, all buffers are one row of work, and a slot stays with its worker.
+                  const std::int64_t place = merge == Merge::none ? t : block % 2 * tasks.per_block() + t;
                   wrong += place % workers != worker;
                 }
               }
@@ -150,7 +150,7 @@ TEST_CASE("occupancy: the table of full cores, and what it does not see") {
        {Row{8, 16, false, 0.444, 0.948}, Row{12, 24, false, 0.667, 0.970}, Row{24, 36, true, 0.667, 0.992},
         Row{28, 36, true, 0.778, 0.996}, Row{32, 36, true, 0.889, 0.998}, Row{40, 36, true, 0.741, 0.988},
         Row{48, 36, true, 0.889, 0.992}, Row{56, 36, true, 0.778, 0.996}}) {
-    const All2AllTasks tasks = tasks_of(2, row.heads, 32);
+    const All2AllTasks tasks = tasks_of(2, row.heads, 32, 32);
     const Occupancy apart{tasks.per_block(), 36};
     const Occupancy merged{32 * tasks.per_block(), 36};
     CHECK(apart.active() == row.active);
@@ -160,7 +160,9 @@ TEST_CASE("occupancy: the table of full cores, and what it does not see") {
     CHECK(merged.balance() == doctest::Approx(row.merged).epsilon(0.001));
     CHECK(best_merge(tasks, 36) == Merge::blocks);
   }
-  CHECK(best_merge(tasks_of(2, 18, 32), 36) == Merge::none);  // 36 tasks on 36 cores
+  CHECK(best_merge(tasks_of(2, 18, 32, 32), 36) == Merge::none);  // 36 tasks on 36 cores
+  CHECK(best_merge(tasks_of(2, 8, 32, 2), 36) == Merge::blocks);
+  CHECK(best_merge(tasks_of(2, 12, 32, 2), 36) == Merge::none);  // 48 in two waves are no better than 24 in one
   CHECK(Occupancy{0, 4}.balance() == 1);
 }
 

@@ -121,7 +121,7 @@ class CreditRing {
     const auto credit = slot(block, fault_.waits_on_source ? left() : tile_.rank());
     const auto full = consume_token(tile_.symm_at(place(block), tile_.rank()), tile_.wait(credit, 1, 1));
     std::int64_t value = 0;
-    tile_.load(full, {&value, 1});
+    if (!fault_.two_consumers) tile_.load(full, {&value, 1});  // they would be overwritten as they read, too
     tile_.fence();
     if (fault_.returns_credit) tile_.notify(credit, tile_.rank(), 0);
   }

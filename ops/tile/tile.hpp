@@ -125,11 +125,13 @@ class Tile {
 
   /// Until each of `count` slots in a row has been seen to hold: equal to the value, where nothing else is asked for. The
   /// slots keep their values.
-  /// Order:   as Context::wait.
+  /// Order:   as Context::wait. This core's own signals are complete first: a slot of another rank is never seen as it was
+  ///          before this core has set it.
   /// Errors:  as Context::wait.
   template <class T>
   shmem::Token wait(TranslatedSignal<T> first, std::uint32_t count, std::type_identity_t<T> value = 1,
                     Compare compare = Compare::equal, SourceSite site = SourceSite::here()) {
+    if (signalled_ && first.owner != rank()) quiet(site);
     std::pmr::vector<Slot> slots(context_->workspace());
     for (std::uint32_t i = 0; i < count; ++i) slots.emplace_back(first.slot.value() + i);
     return context_->wait({.where = first.owner, .slots = slots, .compare = compare, .value = word_of(value)}, site);
@@ -146,6 +148,7 @@ class Tile {
   template <class T>
   void notify(Signal<T> signal, Rank r, std::type_identity_t<T> value = 1, shmem::SignalOp op = shmem::SignalOp::set,
               SourceSite site = SourceSite::here()) {
+    signalled_ = signalled_ || r != rank();
     context_->signal(r, signal.slot, op, word_of(value), site);
   }
   template <class T>
@@ -217,6 +220,7 @@ class Tile {
   void putmem_signal_nbi(Symmetric<T> to, std::span<const std::type_identity_t<T>> from, Signal<S> signal,
                          std::type_identity_t<S> value, Rank r, shmem::SignalOp op = shmem::SignalOp::set,
                          SourceSite site = SourceSite::here()) {
+    signalled_ = signalled_ || r != rank();
     context_->put_signal(r, to.at, from, signal.slot, op, word_of(value), site);
   }
 
@@ -281,6 +285,7 @@ class Tile {
   void quiet(SourceSite site = SourceSite::here()) {
     context_->quiet(site);
     unfenced_.clear();
+    signalled_ = false;
   }
 
  private:
@@ -301,6 +306,7 @@ class Tile {
   runtime::CoreContext* context_;
   Window window_;
   std::pmr::vector<Rank> unfenced_;  // that this core has stored to since
+  bool signalled_ = false;           // other ranks, since it was quiet
 };
 
 }  // namespace shmoe::ops::tile

@@ -6,7 +6,7 @@
 //          wait records  128 B x (C + 1)   one per core, then the host thread's, which nothing writes yet
 //          wait lists    576 B x C         slots of waits for any of several
 //          ledger         64 B x entries   one per (destination, slot) this rank may write; of slots that all its cores
-//                                          add to, one per core
+//                                          add to, one per core; of credits, one per side
 //
 // Every word is atomic, but a record is many words. What a wait record says of a wait belongs together while `epoch` is odd
 // and stays the same, except `slot`, which moves on meanwhile. `op` and ledger entries are under no such lock: a reader may

@@ -12,6 +12,9 @@
 //   consumer  for each block of S:   wait until the own slot is 1, copy the buffer to y
 //                                    fence, own slots = 0: the credit for block + B
 //
+// Source: the all-to-all of the public Triton kernels with wait and notify, with the slot formula corrected and both ways
+//         on credits: the published forward one has a buffer for each block, and its host clears the slots.
+//
 //        rank r                                        rank p
 //        x --store--> [buffer 0][buffer 1] at p  --load--> y          slot [buffer][r][u] at p:  0 --r--> 1 --p--> 0
 

@@ -151,6 +151,7 @@ Result<void> Communicator::launch(std::string_view op, std::int32_t blocks, Kern
                .blocks = blocks,
                .physical = cores(),
                .sync_base = shmem::load_slot(peers_, rank(), slots().sync_all().at(0, Rank{0})),
+               .strict = peers_.strict,
                .sync_limit = peers_.wait_limit ? std::optional(2 * *peers_.wait_limit) : std::nullopt,
                .faults = cleared(faults_, blocks)};
   const std::span<std::optional<Error>> failures = cleared(failures_, blocks);

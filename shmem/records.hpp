@@ -6,7 +6,7 @@
 //          wait records  128 B x (C + 1)   one per core, then the host thread's, which nothing writes yet
 //          wait lists    576 B x C         slots of waits for any of several
 //          ledger         64 B x entries   one per (destination, slot) this rank may write; of slots that all its cores
-//                                          add to, one per core
+//                                          add to, one per core; of credits, one per side
 //          membership     64 B             who this rank is in the communicator, and what its heap holds
 //          event rings   16.1 KiB x C      the last 256 events of each core
 //

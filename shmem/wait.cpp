@@ -45,13 +45,14 @@ bool satisfies(Compare compare, std::uint64_t seen, std::uint64_t value) {
     case Compare::equal: return seen == value;
     case Compare::at_least: return seen >= value;
     case Compare::not_equal: return seen != value;
+    case Compare::at_most: return seen <= value;
   }
   return false;
 }
 
 std::optional<Rank> awaited_writer(const SlotPlan& plan, Slot slot, Rank owner, Compare compare, std::uint64_t value) {
   if (!satisfies(compare, 0, value)) return plan.writer_of(slot, owner, Side::source);
-  const bool only_zero = value == 0 && compare == Compare::equal;
+  const bool only_zero = value == 0 && (compare == Compare::equal || compare == Compare::at_most);
   return only_zero ? plan.writer_of(slot, owner, Side::owner) : plan.writer_of(slot, owner);
 }
 

@@ -176,6 +176,7 @@ JobShape::JobShape(const Config& config, std::int32_t rank_count)
       map(shmem::block_map(config.profile, {.ranks = rank_count,
                                             .cores = config.cores,
                                             .slots = config.cores,
+                                            .communicators = config.communicators,
                                             .ipc_data = config.ipc_data,
                                             .heap = config.heap})),
       slots(slot_plan(config, map)),

@@ -205,6 +205,7 @@ FabricMaker fabric_maker(const Config& config, bool threads, std::shared_ptr<Ran
 Result<Job> join_processes(const Config& config) {
   Result<bootstrap::Launch> launch = bootstrap::detect_launch(bootstrap::process_environment());
   if (!launch) return std::move(launch).error();
+  if (config.generation > 0) launch->job_id += fmt::format(".{}", config.generation);
   Log log = Log::to_stderr(find_log_level(config.log_level).value_or(LogLevel::warn), launch->rank);
   if (launch->rank == Rank{0}) {
     if (const auto unknown = unknown_settings(environment_names())) log.warn("{}", *unknown);

@@ -1,7 +1,8 @@
 // One rank of a job that goes on when ranks are lost, for survivors_test.py: the steps of a small layer, each compared with
 // a sequential sum in which the terms of lost experts are missing. Faults come with SHMOE_FAULTS.
-// usage: survivors_procs STEPS [RANK]
-//   RANK   kills itself where it has lost somebody and would go on
+// usage: survivors_procs STEPS [RANK | rejoin]
+//   RANK     kills itself where it has lost somebody and would go on
+//   rejoin   all start again with whoever replaces the lost ones, started with SHMOE_GENERATION=1
 //
 //   rank 0: lost at 12.345678 in step 1: peer lost: ...       seconds of the steady clock
 //   rank 0: goes on from step 1 as 0 of 3, without 1
@@ -161,14 +162,26 @@ class Layer {
   ops::EpBuffers buffers_;
 };
 
+struct Options {
+  std::int64_t steps = 0;
+  Rank second{-1};
+  bool rejoin = false;
+};
+
 class Member {
  public:
-  Member(World& world, Rank second) : world_(world), second_(second), comm_(&world.all()) {}
+  Member(World& world, const Options& options) : world_(world), options_(options), comm_(&world.all()) {}
 
-  Result<void> run(std::int64_t steps) {
+  /// `step`: the first that this rank has not ended.
+  Result<void> run(std::int64_t& step) {
+    if (world_.config().generation > 0) {
+      auto first = agree_on(step);
+      if (!first) return first.error();
+      step = *first;
+    }
     auto layer = Layer::make(*comm_, world_.ranks());
     if (!layer) return layer.error();
-    for (std::int64_t step = 0; step < steps;) {
+    while (step < options_.steps) {
       auto out = layer->step(world_.rank(), step);
       if (out) {
         if (*out != expected_of(world_.rank(), step, world_.ranks(), world_.lost()))
@@ -177,7 +190,8 @@ class Member {
         continue;
       }
       tell_loss(out.error(), step);
-      if (world_.rank() == second_) static_cast<void>(std::raise(SIGKILL));
+      if (options_.rejoin) return out.error();
+      if (world_.rank() == options_.second) static_cast<void>(std::raise(SIGKILL));
       auto from = recover(step);
       if (!from) return from.error();
       step = *from;
@@ -185,7 +199,7 @@ class Member {
       if (!layer) return layer.error();
     }
     if (auto ended = world_.finalize(); !ended) return ended;
-    tell(world_.rank(), fmt::format("{} steps are exact, without {}", steps, listed(world_.lost())));
+    tell(world_.rank(), fmt::format("{} steps are exact, without {}", options_.steps, listed(world_.lost())));
     return {};
   }
 
@@ -206,6 +220,10 @@ class Member {
     auto left = world_.without_lost(CommunicatorId{next_++}, *comm_);
     if (!left) return left.error();
     comm_ = *left;
+    return agree_on(step);
+  }
+
+  Result<std::int64_t> agree_on(std::int64_t step) {
     auto place = comm_->allocate(Bytes{sizeof step});
     if (!place) return place.error();
     auto steps = apps::gather(*comm_, *place, step);
@@ -217,23 +235,44 @@ class Member {
   }
 
   World& world_;
-  Rank second_;
+  Options options_;
   Communicator* comm_;
   std::int32_t next_ = 1;
 };
+
+Options options_of(const std::vector<std::string>& args) {
+  Options options{.steps = std::stoll(args[0])};
+  if (args.size() == 2 && args[1] == "rejoin") {
+    options.rejoin = true;
+  } else if (args.size() == 2) {
+    options.second = Rank{std::stoi(args[1])};
+  }
+  return options;
+}
+
+Result<void> run(const Options& options) {
+  auto config = runtime::Config::load();
+  if (!config) return config.error();
+  std::int64_t step = config->generation > 0 ? options.steps : 0;  // whoever comes later has no step to repeat
+  for (;;) {
+    const auto world = World::create(*config);
+    if (!world) return world.error();
+    Result<void> done = Member{**world, options}.run(step);
+    if (done || !options.rejoin || config->generation > 0) return done;
+    ++config->generation;
+    config->faults = {};
+  }
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::vector<std::string> args(argv + 1, argv + argc);
   if (args.empty() || args.size() > 2) {
-    std::fputs("usage: survivors_procs STEPS [RANK]\n", stderr);
+    std::fputs("usage: survivors_procs STEPS [RANK | rejoin]\n", stderr);
     return 2;
   }
-  const auto config = runtime::Config::load();
-  auto world = config ? World::create(*config) : config.error();
-  Result<void> done = world ? Result<void>{} : world.error();
-  if (done) done = Member{**world, Rank{args.size() == 2 ? std::stoi(args[1]) : -1}}.run(std::stoll(args[0]));
+  const Result<void> done = run(options_of(args));
   if (done) return 0;
   std::fputs(fmt::format("{}\n", to_string(done.error())).c_str(), stderr);
   return 1;

@@ -29,7 +29,7 @@ class Job:
 
     number = 0
 
-    def __init__(self, plan, *words, cores=1, ranks=RANKS):
+    def __init__(self, plan, *words, cores=1, ranks=RANKS, newcomer=None):
         Job.number += 1
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "plan"
@@ -37,10 +37,16 @@ class Job:
             settings = {"SHMOE_JOB": f"survivors{os.getpid()}_{Job.number}", "SHMOE_SIZE": str(ranks),
                         "SHMOE_FAULTS": str(file), "SHMOE_CORES": str(cores), "SHMOE_HEAP": "1MiB",
                         "SHMOE_BUFFSIZE": "0", "SHMOE_COMMUNICATORS": "4", "SHMOE_COPY": "cached"}
-            children = [subprocess.Popen([PROGRAM, str(STEPS), *map(str, words)], text=True, stdout=subprocess.PIPE,
-                                         stderr=subprocess.STDOUT,
-                                         env={**os.environ, **settings, "SHMOE_RANK": str(rank)})
-                        for rank in range(ranks)]
+
+            def start(rank, **more):
+                return subprocess.Popen([PROGRAM, str(STEPS), *map(str, words)], text=True, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT,
+                                        env={**os.environ, **settings, "SHMOE_RANK": str(rank), **more})
+
+            children = [start(rank) for rank in range(ranks)]
+            if newcomer is not None:
+                children[newcomer].communicate(timeout=cli.LIMIT_S)
+                children[newcomer] = start(newcomer, SHMOE_GENERATION="1", SHMOE_FAULTS="")
             self.text = [child.communicate(timeout=cli.LIMIT_S)[0] for child in children]
         self.killed = [rank for rank, child in enumerate(children) if child.returncode == -signal.SIGKILL]
         self.left = [rank for rank in range(ranks) if rank not in self.killed]
@@ -130,6 +136,17 @@ class Twice(Survivors):
 
     def test_all_but_one(self):
         self.check(Job("rank 1 in notify launch 2 any 2: kill\nrank 0 in gather any 3: kill\n", 3), 0, 1, 3)
+
+
+class Rejoin(Survivors):
+    def test_a_lost_rank_is_replaced(self):
+        for victim in (0, 2):
+            with self.subTest(victim=victim):
+                job = Job(f"rank {victim} in dispatch_normal launch 2 any 5: kill\n", "rejoin", newcomer=victim)
+                self.assertEqual((job.killed, job.failed), ([], {}))
+                for rank in range(RANKS):
+                    self.assertIn(f"rank {rank}: goes on from step 1 as {rank} of {RANKS}, without \n", job.text[rank])
+                    self.assertIn(f"rank {rank}: {STEPS} steps are exact, without \n", job.text[rank])
 
 
 class Every_call(Survivors):

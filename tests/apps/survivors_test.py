@@ -111,7 +111,7 @@ class Every_few(Survivors):
             self.check(Job(plan + "\n", cores=2), int(plan.split()[1]))
 
     def test_what_it_did_last_is_told(self):
-        job = Job("rank 2 in dispatch_normal launch 2 wait 3 barrier: kill\n")
+        job = Job("rank 2 in dispatch_normal launch 2 wait 2 barrier: kill\n")
         self.check(job, 2)
         self.assertTrue(any(re.match(r"peer lost: dispatch_normal: rank 2 is gone \(pid \d+ has ended\); its last step: "
                                      r"core 0 in dispatch_normal round \d+, [a-z ]+( to| for|) .*at \w+\.cpp:\d+, "

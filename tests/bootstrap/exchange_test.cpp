@@ -231,7 +231,7 @@ TEST_CASE("a member that does not fit fails the job on every rank with one error
   SUBCASE("another layout") {
     spoil = [](ExchangeConfig& config) { config.layout_version = 9; };
     code = "version: ";
-    part = "has layout version 9, rank 0 has 4";
+    part = "has layout version 9, rank 0 has 3";
   }
   on_threads(0, job.size(), [&](int rank) {
     auto config = job.config(rank);

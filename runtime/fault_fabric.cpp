@@ -19,6 +19,9 @@ using shmem::WaitSpec;
 /// How soon whoever is held up sees that the job has been given up.
 constexpr Time kLook = std::chrono::milliseconds(5);
 
+/// How long a late look is put off where the word does not go past.
+constexpr Time kLatest = std::chrono::seconds(5);
+
 bool is_of_rank(const Fault& fault, Rank rank) { return fault.at.rank.value_or(rank) == rank; }
 
 }  // namespace
@@ -117,14 +120,15 @@ void FaultFabric::hold(std::optional<Time> limit, SourceSite site) {
   }
 }
 
-/// All slots, so that the place in the list does not matter.
+/// Any of the slots, since any of them may be the one. A protocol that cannot be overtaken is let go after a while.
 void FaultFabric::hold_until_past(const WaitSpec& spec, SourceSite site) {
   const WaitSpec past{.where = spec.where,
                       .slots = spec.slots,
                       .match = Match::any,
                       .compare = Compare::at_least,
                       .value = spec.value + 1};
-  while (!given_up(site) && !next_->test(past, site)) {
+  const Time end = next_->now() + kLatest;
+  while (next_->now() < end && !given_up(site) && !next_->test(past, site)) {
     std::this_thread::sleep_for(kLook);  // lint: allow(atomics) the pause is the fault
   }
 }

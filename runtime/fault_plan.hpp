@@ -24,7 +24,7 @@ enum class FaultCall : std::uint8_t { put, get, signal, put_signal, fence, quiet
 
 enum class FaultAction : std::uint8_t {
   drop,      // put, signal, put_signal: lost on the way
-  late,      // wait: looks only when the word has gone past what is waited for
+  late,      // wait: looks only when a word has gone past what is waited for, or after 5 s
   skip,      // get, fence, quiet, wait: the step is left out
   tear,      // put, get, put_signal: only so many bytes of the data
   twice,     // signal, put_signal: the signal is delivered a second time

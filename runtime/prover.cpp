@@ -15,6 +15,15 @@ using shmem::Match;
 using shmem::WaitList;
 using shmem::WaitRecord;
 
+/// The last wait of the set began so long ago.
+shmem::Time since_last(const Sight& sight, const std::vector<bool>& stuck) {
+  shmem::Time last{0};
+  for (const CoreSight& core : sight.cores) {
+    if (core.wait && stuck[core.rank.index()]) last = std::max(last, core.wait->since);
+  }
+  return std::chrono::steady_clock::now().time_since_epoch() - last;
+}
+
 /// Nobody outside the set matters to the judge but as somebody who goes on.
 Sight stuck_part(const Sight& sight, const std::vector<bool>& stuck, const std::vector<bool>& ended) {
   Sight part = sight;
@@ -42,7 +51,8 @@ std::optional<WaitSight> Prover::wait_in(Rank rank, Core core) const {
                  .match = static_cast<Match>(record.match.load(std::memory_order_relaxed)),
                  .compare = static_cast<Compare>(record.compare.load(std::memory_order_relaxed)),
                  .value = record.value.load(std::memory_order_relaxed),
-                 .may_give_up = record.may_give_up.load(std::memory_order_relaxed) != 0};
+                 .may_give_up = record.may_give_up.load(std::memory_order_relaxed) != 0,
+                 .since = shmem::Time{record.since_ns.load(std::memory_order_relaxed)}};
   if (wait.match == Match::all) return wait;
   wait.slots.clear();  // and stays empty where not all are known
   const WaitList& list = peers_->control_map.list(peers_->controls[rank.index()], core);
@@ -88,6 +98,19 @@ std::uint64_t Prover::magic(Rank rank, Core core) const {
   return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(place)).load(std::memory_order_relaxed);
 }
 
+/// An operator is told of twice where it takes a round, and left once.
+std::vector<std::string> Prover::operators(Rank rank) const {
+  const shmem::EventRing& ring = peers_->control_map.ring(peers_->controls[rank.index()], Core{0});
+  std::vector<std::string> names;
+  bool inside = false;
+  for (const shmem::Event& event : ring.last(shmem::EventRing::kEvents)) {
+    if (event.kind == shmem::EventKind::enter && !inside) names.emplace_back(event.text.data());
+    if (event.kind == shmem::EventKind::enter) inside = true;
+    if (event.kind == shmem::EventKind::leave) inside = false;
+  }
+  return names;
+}
+
 Prover::Look Prover::look() const {
   const std::int32_t ranks = peers_->size();
   Look look{.sight = {.slots = peers_->slots.get(),
@@ -98,7 +121,8 @@ Prover::Look Prover::look() const {
                       .ledger = [this](Rank writer, Rank owner, Slot slot,
                                        shmem::Side side) { return ledger(writer, owner, slot, side); },
                       .magic = [this](Rank rank, Core core) { return magic(rank, core); },
-                      .flag_word = peers_->flag_word},
+                      .flag_word = peers_->flag_word,
+                      .operators = [this](Rank rank) { return operators(rank); }},
             .epochs = {},
             .ended = std::vector<bool>(static_cast<std::size_t>(ranks)),
             .stuck = {}};
@@ -175,7 +199,9 @@ std::optional<Verdict> Prover::ask(Core core) {
     return std::nullopt;
   }
   if (!repeated) return std::nullopt;
-  return judge(stuck_part(now.sight, now.stuck, now.ended));
+  Verdict verdict = judge(stuck_part(now.sight, now.stuck, now.ended));
+  verdict.after = since_last(now.sight, now.stuck);
+  return verdict;
 }
 
 }  // namespace shmoe::runtime

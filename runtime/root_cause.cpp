@@ -90,11 +90,23 @@ Because magics(const Evidence& known, const Edge& edge) {
 /// Core 0 stands for its rank.
 const CoreSight& first_core(const Evidence& known, Rank rank) { return known.sight().of(rank).front(); }
 
+/// Of the launches that two ranks remember, the first that is not of the same operator on both.
 Because order(const Evidence& known, const Edge& edge) {
-  for (const CoreSight& other : known.sight().of(edge.writer)) {
-    if (!other.busy || other.launch != edge.core->launch || other.op == edge.core->op) continue;
-    return fmt::format("operator {} of the ranks is {} on rank {} and {} on rank {}", other.launch, edge.core->op,
-                       edge.core->rank, other.op, other.rank);
+  if (!known.sight().operators || edge.writer == edge.core->rank) return std::nullopt;
+  const std::vector<std::string> here = known.sight().operators(edge.core->rank);
+  const std::vector<std::string> there = known.sight().operators(edge.writer);
+  // The newest of each is its launch of this number.
+  const std::uint64_t here_last = first_core(known, edge.core->rank).launch;
+  const std::uint64_t there_last = first_core(known, edge.writer).launch;
+  const std::uint64_t first = std::max(here_last - std::min<std::uint64_t>(here_last, here.size()),
+                                       there_last - std::min<std::uint64_t>(there_last, there.size())) +
+                              1;
+  for (std::uint64_t launch = first; launch <= std::min(here_last, there_last); ++launch) {
+    const std::string& mine = here[here.size() - 1 - (here_last - launch)];
+    const std::string& theirs = there[there.size() - 1 - (there_last - launch)];
+    if (mine == theirs) continue;
+    return fmt::format("operator {} of the communicator is {} on rank {} and {} on rank {}", launch, mine,
+                       edge.core->rank, theirs, edge.writer);
   }
   return std::nullopt;
 }
@@ -283,6 +295,7 @@ struct Rule {
 /// The more a rule asks for, the earlier it stands.
 constexpr Rule kRules[] = {
     {CauseKind::oversized_grid, queued},
+    {CauseKind::operator_order, order},
     {CauseKind::core_count_drift, core_counts},
     {CauseKind::two_barriers_in_one_epoch, two_barriers},
     {CauseKind::buffer_reused_early, buffer_reused},
@@ -294,7 +307,6 @@ constexpr Rule kRules[] = {
     {CauseKind::wrong_word, wrong_word},
     {CauseKind::double_reset, reset_twice},
     {CauseKind::merged_notify, merged},
-    {CauseKind::operator_order, order},
     {CauseKind::operator_left_out, left_out},
     {CauseKind::notify_range, range},
     {CauseKind::missing_notify, missing},

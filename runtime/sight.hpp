@@ -24,6 +24,7 @@ struct WaitSight {
   std::uint64_t value = 0;
   std::uint64_t upper = 0;   // of a sum
   bool may_give_up = false;  // it has a deadline of its own
+  shmem::Time since{0};      // on the steady clock; 0 where nobody says
 
   [[nodiscard]] Slot slot() const { return slots.front(); }
 };
@@ -65,6 +66,8 @@ struct Sight {
   /// How many kernels with flags a core has begun. May be empty.
   std::function<std::uint64_t(Rank, Core)> magic = {};
   FlagWord flag_word = FlagWord::sequence56_error8;
+  /// What core 0 of a rank has launched, as far back as its events go, the newest last. May be empty.
+  std::function<std::vector<std::string>(Rank)> operators = {};
 
   [[nodiscard]] std::size_t cores_a_rank() const { return cores.size() / static_cast<std::size_t>(ranks); }
   [[nodiscard]] std::span<const CoreSight> of(Rank rank) const {

@@ -11,6 +11,8 @@ namespace {
 /// Of hundreds of ranks that are stuck the first few say why.
 constexpr std::size_t kMostWaits = 16;
 
+double seconds(shmem::Time time) { return std::chrono::duration<double>(time).count(); }
+
 }  // namespace
 
 std::string_view name_of(VerdictKind kind) {
@@ -49,6 +51,8 @@ std::string to_string(const Verdict& verdict) {
                         wait.core, wait.op, wait.round, wait.site, wait.what, fmt::join(wait.writers, ", "));
     if (!wait.written.empty()) text += "; " + wait.written;
   }
+  if (verdict.after)
+    text += fmt::format("\n  proven {:.3f} s after the last of these waits began", seconds(*verdict.after));
   if (shown < verdict.stuck.size()) text += fmt::format("\n  and {} more waits", verdict.stuck.size() - shown);
   return text;
 }

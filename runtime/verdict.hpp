@@ -85,6 +85,7 @@ struct Verdict {
   std::vector<StuckWait> stuck;           // the cause first
   std::optional<SlotAt> astray = {};      // of misdirected: where the word lies
   std::optional<Conflict> conflict = {};  // of the verdicts on memory
+  std::optional<shmem::Time> after = {};  // of a live job: how long after the last of the waits had begun
   std::vector<Cause> causes = {};         // of waits that cannot end, the likeliest first
 
   [[nodiscard]] bool clean() const { return kind == VerdictKind::clean; }

@@ -26,6 +26,7 @@ Json json_of(const StuckWait& wait) {
 
 std::string to_json(const Verdict& verdict) {
   Json json{{"schema", 1}, {"verdict", name_of(verdict.kind)}, {"text", verdict.text}};
+  if (verdict.after) json["proven_after_ms"] = std::chrono::duration<double, std::milli>(*verdict.after).count();
   json["causes"] = Json::array();
   for (const Cause& cause : verdict.causes) json["causes"].push_back(json_of(cause));
   json["stuck"] = Json::array();

@@ -7,7 +7,7 @@
 
 namespace shmoe::runtime {
 
-/// One object: {schema, verdict, text, causes: [{cause, because, advice}], stuck: [{rank, core, op, round, waits_for, site,
+/// One object: {schema, verdict, text, proven_after_ms, causes: [{cause, because, advice}], stuck: [{rank, core, op, round, waits_for, site,
 /// writers, written}]}, the likeliest cause first.
 std::string to_json(const Verdict& verdict);
 

@@ -21,4 +21,12 @@ Exhibit wait_range_too_long();
 Exhibit ring_waits_first();
 Exhibit host_clears_late();
 
+// Credits of the tile language
+Exhibit credit_missing();
+Exhibit oversized_grid();
+Exhibit own_group();
+Exhibit merged_signals();
+Exhibit divergent_barrier();
+Exhibit unequal_steps();
+
 }  // namespace shmoe::apps

@@ -113,10 +113,11 @@ class Every_few(Survivors):
     def test_what_it_did_last_is_told(self):
         job = Job("rank 2 in dispatch_normal launch 2 wait 2 barrier: kill\n")
         self.check(job, 2)
-        self.assertTrue(any(re.match(r"peer lost: dispatch_normal: rank 2 is gone \(pid \d+ has ended\); its last step: "
-                                     r"core 0 in dispatch_normal round \d+, [a-z ]+( to| for|) .*at \w+\.cpp:\d+, "
-                                     r"[0-9.]+ s ago; rank [013] core 0 in dispatch_normal round", job.losses(rank)[1])
-                            for rank in job.left), job.text)
+        # The others have all they need of the dispatch; they miss the rank in the combine.
+        told = (r"peer lost: combine_normal: rank 2 is gone \(pid \d+ has ended\); its last step: core 0 in dispatch_normal "
+                r"round \d+, signal to barrier\[[01]\] from rank 2 of rank 0 and 2 more at dispatch_normal\.cpp:\d+, "
+                r"[0-9.]+ s ago; rank [013] core 0 in combine_normal round \d+ waited")
+        self.assertTrue(any(re.match(told, job.losses(rank)[1]) for rank in job.left), job.text)
 
 
 class Twice(Survivors):

@@ -164,6 +164,16 @@ class Every_call(Survivors):
         print(f"{total} calls in {time.monotonic() - start:.0f} s; the last survivor knew after {slowest:.3f} s at most")
         self.assertLess(slowest, LIMIT_S)
 
+    def test_of_eight_ranks_with_four_cores(self):
+        told = []
+        for victim in (0, 5):
+            for point in ("notify launch 2 any 6", "dispatch_normal launch 2 any 9", "combine_normal launch 2 any 12"):
+                with self.subTest(victim=victim, point=point):
+                    job = Job(f"rank {victim} core 1 in {point}: kill\n", cores=4, ranks=8)
+                    self.check(job, victim)
+                    told.append(job.slowest())
+        self.assertLess(max(told), LIMIT_S)
+
 
 if __name__ == "__main__":
     cli.main()

@@ -55,7 +55,8 @@ TEST_CASE("the last step of a lost rank is the newest of all its cores") {
               "sync.cpp");
   rings.write(1, 8500, {.round = Round{6}, .kind = EventKind::enter}, "notify");
   CHECK(rings.step() == "core 0 in notify round 7, wait for barrier[1] from rank 0 and 2 more at sync.cpp:12");
-  rings.write(1, 7000, {.round = Round{7}, .rank = Rank{0}, .slot = barrier, .count = 1, .kind = EventKind::set, .line = 9},
+  rings.write(1, 7000,
+              {.round = Round{7}, .rank = Rank{0}, .slot = barrier, .count = 1, .kind = EventKind::set, .line = 9},
               "sync.cpp");
   CHECK(rings.step() == "core 1 in notify round 7, signal to barrier[1] from rank 0 of rank 0 at sync.cpp:9");
   rings.write(1, 6000, {.round = Round{7}, .rank = Rank{0}, .kind = EventKind::fence, .line = 3}, "rows.cpp");

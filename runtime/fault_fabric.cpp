@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <iterator>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -90,8 +91,8 @@ void FaultFabric::act(const Fault& fault, Fate& fate, SourceSite site) {
     case FaultAction::late: fate.late = true; return;
     case FaultAction::twice: fate.twice = true; return;
     case FaultAction::redirect: fate.receiver = Rank{fault.amount}; return;
-    case FaultAction::slot: fate.slot += fault.amount; return;
-    case FaultAction::value: fate.value += fault.amount; return;
+    case FaultAction::slot: fate.slot += static_cast<std::uint64_t>(fault.amount); return;
+    case FaultAction::value: fate.value += static_cast<std::uint64_t>(fault.amount); return;
     case FaultAction::delay: {
       const auto width = static_cast<std::uint64_t>((fault.longest - fault.shortest).count()) + 1;
       return hold(fault.shortest + Time{static_cast<std::int64_t>(random_() % width)}, site);
@@ -167,18 +168,25 @@ void FaultFabric::close_write(Rank dst, Offset at, Bytes size, SourceSite site) 
   next_->close_write(dst, at, size, site);
 }
 
-void FaultFabric::deliver(const Signal& sent, const Fate& fate, SourceSite site) {
-  const Slot slot{static_cast<std::uint32_t>(sent.slot.value() + fate.slot)};
-  const std::uint64_t value = sent.value + static_cast<std::uint64_t>(fate.value);
-  next_->signal(fate.receiver.value_or(sent.dst), slot, sent.op, value, site);
+/// A slot before the first or behind the last is none, and the call is refused as such.
+FaultFabric::Signal FaultFabric::altered(const Signal& sent, const Fate& fate) {
+  constexpr std::uint64_t kNone = std::numeric_limits<Slot::rep>::max();
+  return {.dst = fate.receiver.value_or(sent.dst),
+          .slot = Slot{std::min(sent.slot.value() + fate.slot, kNone)},
+          .op = sent.op,
+          .value = sent.value + fate.value};
+}
+
+void FaultFabric::deliver(const Signal& signal, SourceSite site) {
+  next_->signal(signal.dst, signal.slot, signal.op, signal.value, site);
 }
 
 void FaultFabric::signal(Rank dst, Slot slot, shmem::SignalOp op, std::uint64_t value, SourceSite site) {
   const Fate fate = meet(FaultCall::signal, slot, site);
   if (fate.lost) return;
-  const Signal sent{.dst = dst, .slot = slot, .op = op, .value = value};
-  deliver(sent, fate, site);
-  if (fate.twice) deliver(sent, fate, site);
+  const Signal signal = altered({.dst = dst, .slot = slot, .op = op, .value = value}, fate);
+  deliver(signal, site);
+  if (fate.twice) deliver(signal, site);
 }
 
 void FaultFabric::signal_each(std::span<const Rank> dsts, Slot slot, shmem::SignalOp op, std::uint64_t value,
@@ -191,11 +199,10 @@ void FaultFabric::put_signal(Rank dst, Offset to, std::span<const std::byte> fro
                              std::uint64_t value, SourceSite site) {
   const Fate fate = meet(FaultCall::put_signal, slot, site);
   if (fate.lost) return;
-  const Slot there{static_cast<std::uint32_t>(slot.value() + fate.slot)};
+  const Signal signal = altered({.dst = dst, .slot = slot, .op = op, .value = value}, fate);
   const auto landing = from.first(std::min(from.size(), fate.bytes.value_or(from.size())));
-  next_->put_signal(fate.receiver.value_or(dst), to, landing, there, op, value + static_cast<std::uint64_t>(fate.value),
-                    site);
-  if (fate.twice) deliver({.dst = dst, .slot = slot, .op = op, .value = value}, fate, site);
+  next_->put_signal(signal.dst, to, landing, signal.slot, op, signal.value, site);
+  if (fate.twice) deliver(signal, site);
 }
 
 void FaultFabric::fence(Rank dst, SourceSite site) {

@@ -80,8 +80,8 @@ class FaultFabric final : public shmem::Fabric {
     bool twice = false;
     bool late = false;
     std::optional<Rank> receiver;
-    std::int64_t slot = 0;
-    std::int64_t value = 0;
+    std::uint64_t slot = 0;  // added, modulo 2^64
+    std::uint64_t value = 0;
     std::optional<std::size_t> bytes;
   };
   struct Signal {
@@ -100,7 +100,8 @@ class FaultFabric final : public shmem::Fabric {
   [[nodiscard]] bool given_up(SourceSite site);
   void start(std::string_view op);
   void disarm();
-  void deliver(const Signal& sent, const Fate& fate, SourceSite site);
+  static Signal altered(const Signal& sent, const Fate& fate);
+  void deliver(const Signal& signal, SourceSite site);
   Result<shmem::Arrival> glance(const shmem::WaitSpec& spec, SourceSite site);
 
   std::unique_ptr<shmem::Fabric> next_;

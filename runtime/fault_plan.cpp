@@ -262,6 +262,7 @@ Result<void> take_action(Words& words, Fault& fault) {
   const auto* const action = std::ranges::find(kActions, word.text, &ActionWord::text);
   if (word.quoted || action == kActions.end()) {
     std::vector<std::string_view> texts;
+    texts.reserve(kActions.size());
     for (const ActionWord& known : kActions) texts.push_back(known.text);
     return misplaced(word, "what goes wrong", fmt::format("one of {}", fmt::join(texts, ", ")));
   }

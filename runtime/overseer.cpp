@@ -16,6 +16,17 @@ std::chrono::nanoseconds late_after(std::size_t members) {
   return std::chrono::seconds(5) + std::chrono::milliseconds(100) * static_cast<std::int64_t>(members / 8);
 }
 
+/// A rank that left its World is no loss: what waits for it is a fault of the protocol, and proven like one.
+bool ended_in_order(const shmem::Peers& peers, Rank member) {
+  if (peers.controls.empty()) return false;
+  for (Core core{0}; core.value() < peers.control_map.cores; ++core) {
+    const auto& record = peers.control_map.record(peers.controls[member.index()], core);
+    const auto life = static_cast<shmem::Life>(record.life.load(std::memory_order_seq_cst));
+    if (life != shmem::Life::ended) return false;
+  }
+  return true;
+}
+
 /// The member whose end means that the wait cannot end, with how it ended.
 struct Loss {
   Rank member;
@@ -40,7 +51,7 @@ class LossFinder {
   [[nodiscard]] std::optional<Loss> writer_gone(Slot slot, Rank owner, Compare compare, std::uint64_t value) const {
     const std::optional<Rank> writer = shmem::awaited_writer(*peers_->slots, slot, owner, compare, value);
     for (Rank member{0}; member.value() < peers_->size(); ++member) {
-      if (member != writer.value_or(member) || member == peers_->rank) continue;
+      if (member != writer.value_or(member) || member == peers_->rank || ended_in_order(*peers_, member)) continue;
       if (!peers_->slots->may_write(slot, owner, member)) continue;
       if (std::optional<std::string> how = (*gone_)(member)) return Loss{member, *std::move(how), slot};
     }
@@ -128,7 +139,8 @@ shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> membe
       const Result<void> written = verdict_file.empty() ? Result<void>{} : write_json(*verdict, verdict_file);
       if (!written) log.warn("{}", to_string(written.error()));
       return Error{.code = Errc::deadlock,
-                   .context = to_string(*verdict),
+                   .context = names->scope.empty() ? to_string(*verdict)
+                                                   : fmt::format("{}: {}", names->scope, to_string(*verdict)),
                    .where = members[names->rank.index()],
                    .site = wait.site};
     }

@@ -143,7 +143,9 @@ Prover::Look Prover::look() const {
 /// Whoever is lower carries the proof on.
 bool Prover::is_lowest(const Look& look, Core core) const {
   const auto first = std::ranges::find(look.stuck, true);
-  if (first == look.stuck.end() || Rank{first - look.stuck.begin()} != peers_->rank) return false;
+  if (first == look.stuck.end()) return false;
+  if (peers_->rank == kOutside) return true;
+  if (Rank{first - look.stuck.begin()} != peers_->rank) return false;
   const auto cores = look.sight.of(peers_->rank);
   return std::ranges::find_if(cores, [](const CoreSight& c) { return c.busy && c.wait; })->core == core;
 }

@@ -13,15 +13,21 @@ namespace {
 
 using Because = std::optional<std::string>;
 
-std::string times(std::uint64_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
+std::string times(std::uint64_t count) {
+  return count == 0 ? "never" : count == 1 ? "once" : fmt::format("{} times", count);
+}
+
+/// The word of a kernel and of a barrier or phase in it, as published.
+bool has_magic(const Evidence& known, const Edge& edge) {
+  return known.has_rounds(edge) && known.sight().flag_word == FlagWord::magic32_value32;
+}
 
 /// "0x100000002 (magic 1, barrier 2)", as the profile packs it.
 std::string word_text(const Evidence& known, const Edge& edge, std::uint64_t word) {
-  if (!known.is_barrier(edge)) return fmt::format("{:#x}", word);
-  if (known.sight().flag_word == FlagWord::sequence56_error8) {
-    return fmt::format("{:#x} (barrier {})", word, word >> 8);
+  if (has_magic(known, edge)) {
+    return fmt::format("{:#x} (magic {}, value {})", word, word >> 32, word & 0xFFFF'FFFFU);
   }
-  return fmt::format("{:#x} (magic {}, barrier {})", word, word >> 32, word & 0xFFFF'FFFFU);
+  return known.is_barrier(edge) ? fmt::format("{:#x} (barrier {})", word, word >> 8) : fmt::format("{:#x}", word);
 }
 
 std::string slot_text(const Evidence& known, const Edge& edge) {
@@ -32,10 +38,11 @@ std::string slot_text(const Evidence& known, const Edge& edge) {
 
 bool is_past(const Edge& edge) { return edge.compare == Compare::equal && edge.seen > edge.wanted; }
 
-/// The writer is one barrier ahead in this buffer, and its words are those of the published protocol.
+/// The writer has gone on and written its next word over the awaited one. Where both sides signal in turn, its ledger is
+/// ahead of the other's.
 bool overtaken(const Evidence& known, const Edge& edge) {
-  return is_past(edge) && known.is_barrier(edge) && known.sight().flag_word == FlagWord::magic32_value32 &&
-         known.sent(edge).count > known.sent_back(edge);
+  if (!is_past(edge) || !edge.family->has_sources() || edge.family->op != shmem::SignalOp::set) return false;
+  return known.has_rounds(edge) ? known.sent(edge).count > known.sent_back(edge) : known.sent(edge).count > 1;
 }
 
 std::string overtaken_text(const Evidence& known, const Edge& edge) {
@@ -47,12 +54,12 @@ std::string overtaken_text(const Evidence& known, const Edge& edge) {
 }
 
 Because two_barriers(const Evidence& known, const Edge& edge) {
-  if (!overtaken(known, edge) || edge.seen >> 32 != edge.wanted >> 32) return std::nullopt;
+  if (!overtaken(known, edge) || !has_magic(known, edge) || edge.seen >> 32 != edge.wanted >> 32) return std::nullopt;
   return overtaken_text(known, edge);
 }
 
 Because buffer_reused(const Evidence& known, const Edge& edge) {
-  if (!overtaken(known, edge) || edge.seen >> 32 == edge.wanted >> 32) return std::nullopt;
+  if (!overtaken(known, edge) || two_barriers(known, edge)) return std::nullopt;
   return overtaken_text(known, edge);
 }
 
@@ -142,9 +149,9 @@ Because wrong_rank(const Evidence& known, const Edge& edge) {
   for (Rank owner{0}; owner.value() < known.sight().ranks; ++owner) {
     if (owner == edge.where) continue;
     const LedgerSight there = known.sent(edge.writer, owner, edge.slot);
-    if (there.count <= here || there.value != edge.wanted) continue;
     const bool to_itself = owner == edge.writer && !edge.family->goes_back();
-    if (!to_itself && there.count < here + 2 && !one_to_one()) continue;
+    const bool odd = to_itself || there.count >= here + 2 || (there.count > here && one_to_one());
+    if (there.value != edge.wanted || !odd) continue;
     return fmt::format(
         "rank {} sent {} to rank {}, at {}, and rank {} waits for it: the slot was signalled {} there and "
         "{} here",
@@ -154,16 +161,43 @@ Because wrong_rank(const Evidence& known, const Edge& edge) {
   return std::nullopt;
 }
 
+/// How often the writer has signalled the slot on any other rank, at most; nothing where there is no other.
+std::optional<std::uint64_t> usual(const Evidence& known, const Edge& edge, Slot slot) {
+  std::optional<std::uint64_t> most;
+  for (Rank owner{0}; owner.value() < known.sight().ranks; ++owner) {
+    if (owner == edge.where || (owner == edge.writer && !edge.family->goes_back())) continue;
+    most = std::max(most.value_or(0), known.sent(edge.writer, owner, slot).count);
+  }
+  return most;
+}
+
+/// The writer waits until it can fill the slot once more.
+bool refills(const Evidence& known, const Edge& edge, Slot slot) {
+  return std::ranges::any_of(known.edges(), [&](const Edge& other) {
+    return other.side == shmem::Side::owner && other.core->rank == edge.writer && other.where == edge.where &&
+           other.slot == slot;
+  });
+}
+
+/// Signals of the awaited slot have gone to this one.
+bool takes_over(const Evidence& known, const Edge& edge, Slot slot) {
+  const std::uint64_t here = known.sent(edge).count;
+  const std::uint64_t there = known.sent(edge.writer, edge.where, slot).count + (refills(known, edge, slot) ? 1 : 0);
+  const auto usual_there = usual(known, edge, slot);
+  if (!usual_there) return there >= here + 2;
+  return there > *usual_there && here < *usual(known, edge, edge.slot);
+}
+
 Because drifted(const Evidence& known, const Edge& edge) {
   if (!by_source(edge)) return std::nullopt;
   const SlotPlace place = known.place_of(edge);
-  const std::uint64_t here = known.sent(edge).count;
   for (std::uint32_t buffer = 0; buffer < edge.family->buffers; ++buffer) {
     for (std::uint32_t event = 0; event < edge.family->events; ++event) {
       const Slot slot = edge.family->at(buffer, edge.writer, event);
       const LedgerSight there = known.sent(edge.writer, edge.where, slot);
-      const bool odd = buffer != place.buffer || there.count >= here + 2;
-      if (slot == edge.slot || there.count == 0 || there.value != edge.wanted || !odd) continue;
+      if (slot == edge.slot || there.count == 0 || there.value != edge.wanted) continue;
+      const bool other_buffer = buffer != place.buffer && !edge.family->goes_back();
+      if (!other_buffer && !takes_over(known, edge, slot)) continue;
       return fmt::format("rank {} sent {} to {} of rank {}, at {}; rank {} waits for it at {}", edge.writer,
                          word_text(known, edge, edge.wanted), known.sight().slots->describe(slot), edge.where,
                          there.site(), edge.core->rank, known.sight().slots->describe(edge.slot));
@@ -176,10 +210,11 @@ Because drifted(const Evidence& known, const Edge& edge) {
 Because range(const Evidence& known, const Edge& edge) {
   if (!by_source(edge) || edge.family->events == 1) return std::nullopt;
   const SlotPlace place = known.place_of(edge);
+  const std::uint64_t here = known.sent(edge).count;
   std::vector<std::uint32_t> signalled;
   for (std::uint32_t event = 0; event < edge.family->events; ++event) {
     const LedgerSight there = known.sent(edge.writer, edge.where, edge.family->at(place.buffer, edge.writer, event));
-    if (event != place.event && there.count > 0 && edge.ends_with(there.value)) signalled.push_back(event);
+    if (there.count > here && edge.ends_with(there.value)) signalled.push_back(event);
   }
   if (signalled.empty()) return std::nullopt;
   return fmt::format("rank {} has signalled events {} to rank {} and never event {}, which rank {} core {} waits for",
@@ -200,20 +235,25 @@ Because wrong_word(const Evidence& known, const Edge& edge) {
                      word_text(known, edge, edge.wanted));
 }
 
-Because missing(const Evidence& known, const Edge& edge) {
-  if (!by_source(edge)) return std::nullopt;
+/// Other ranks have it.
+Because missing_here(const Evidence& known, const Edge& edge) {
+  if (!by_source(edge) || is_past(edge)) return std::nullopt;
   const std::uint64_t here = known.sent(edge).count;
   std::vector<Rank> others;
   for (const Evidence::Sibling& sibling : known.siblings(edge)) {
     if (sibling.sent.count > here && edge.ends_with(sibling.sent.value)) others.push_back(sibling.owner);
   }
-  if (!others.empty()) {
-    return fmt::format("rank {} sent {} to rank {} and not to rank {}", edge.writer,
-                       word_text(known, edge, edge.wanted), fmt::join(others, ", "), edge.where);
-  }
+  if (others.empty()) return std::nullopt;
+  return fmt::format("rank {} sent {} to rank {} and not to rank {}", edge.writer, word_text(known, edge, edge.wanted),
+                     fmt::join(others, ", "), edge.where);
+}
+
+/// The writer is past the place where it signals.
+Because missing(const Evidence& known, const Edge& edge) {
+  if (!by_source(edge) || is_past(edge)) return std::nullopt;
   if (known.has_passed(edge)) {
     return fmt::format("rank {} waits in this barrier or a later one itself, and has signalled {} {}", edge.writer,
-                       slot_text(known, edge), times(here));
+                       slot_text(known, edge), times(known.sent(edge).count));
   }
   const CoreSight& writer = first_core(known, edge.writer);
   if (known.sight().ended(edge.writer) || writer.launch > edge.core->launch) {
@@ -264,10 +304,12 @@ Because sync_all_left(const Evidence& known, const Edge& edge) {
   if (edge.family != &known.sight().slots->sync_all()) return std::nullopt;
   std::vector<std::string> elsewhere;
   for (const CoreSight& core : known.sight().of(edge.core->rank)) {
-    const bool here = core.busy && core.wait && core.wait->slot() == edge.slot && core.wait->value == edge.wanted;
-    if (here) continue;
-    elsewhere.push_back(core.busy && core.wait ? fmt::format("core {} waits at {}", core.core, core.site)
-                                               : fmt::format("core {} has left", core.core));
+    const bool waits = core.busy && core.wait;
+    if (waits && core.wait->slot() == edge.slot && core.wait->value == edge.wanted) continue;
+    const bool for_others = waits && &known.sight().slots->family_of(core.wait->slot()) != edge.family;
+    if (for_others) return std::nullopt;  // it will come, once they have signalled
+    elsewhere.push_back(waits ? fmt::format("core {} waits at {}", core.core, core.site)
+                              : fmt::format("core {} has left", core.core));
   }
   if (elsewhere.empty()) return std::nullopt;
   return fmt::format("rank {} core {} waits in the SyncAll at {}; {}", edge.core->rank, edge.core->core,
@@ -276,7 +318,11 @@ Because sync_all_left(const Evidence& known, const Edge& edge) {
 
 /// Every core is there, and the slot has counted fewer.
 Because arrival_lost(const Evidence& known, const Edge& edge) {
-  if (edge.family != &known.sight().slots->sync_all() || sync_all_left(known, edge)) return std::nullopt;
+  if (edge.family != &known.sight().slots->sync_all()) return std::nullopt;
+  const auto is_there = [&](const CoreSight& core) {
+    return core.busy && core.wait && core.wait->slot() == edge.slot && core.wait->value == edge.wanted;
+  };
+  if (!std::ranges::all_of(known.sight().of(edge.core->rank), is_there)) return std::nullopt;
   return fmt::format("all cores of rank {} wait in the SyncAll at {}, and {} of {} have been counted", edge.core->rank,
                      edge.core->site, edge.seen, edge.wanted);
 }
@@ -287,19 +333,29 @@ Because wait_first(const Evidence& known, const Edge& edge) {
                      edge.core->rank, edge.core->core, edge.writer, edge.core->op, edge.writer);
 }
 
+/// Whoever waits may have left out, before, what it is waited for.
+Because left_out_before(const Evidence& known, const Edge& edge) {
+  if (!wait_first(known, edge)) return std::nullopt;
+  return fmt::format("rank {} has signalled {} {}, and may have left out the next before it came to its own wait",
+                     edge.writer, slot_text(known, edge), times(known.sent(edge).count));
+}
+
 struct Rule {
   CauseKind kind;
   Because (*fits)(const Evidence&, const Edge&);
 };
 
+/// How the job is put together. Where one of these fits, the signals merely follow.
+constexpr Rule kStructure[] = {
+    {CauseKind::oversized_grid, queued},      {CauseKind::operator_order, order},
+    {CauseKind::operator_left_out, left_out}, {CauseKind::core_count_drift, core_counts},
+    {CauseKind::magic_drift, magics},
+};
+
 /// The more a rule asks for, the earlier it stands.
-constexpr Rule kRules[] = {
-    {CauseKind::oversized_grid, queued},
-    {CauseKind::operator_order, order},
-    {CauseKind::core_count_drift, core_counts},
+constexpr Rule kSignals[] = {
     {CauseKind::two_barriers_in_one_epoch, two_barriers},
     {CauseKind::buffer_reused_early, buffer_reused},
-    {CauseKind::magic_drift, magics},
     {CauseKind::doubled_notify, doubled},
     {CauseKind::slot_erased, erased},
     {CauseKind::slot_drift, drifted},
@@ -307,17 +363,19 @@ constexpr Rule kRules[] = {
     {CauseKind::wrong_word, wrong_word},
     {CauseKind::double_reset, reset_twice},
     {CauseKind::merged_notify, merged},
-    {CauseKind::operator_left_out, left_out},
+    {CauseKind::missing_notify, missing_here},
     {CauseKind::notify_range, range},
     {CauseKind::missing_notify, missing},
     {CauseKind::credit_missing, no_credit},
 };
 
 /// Only where nothing else fits: they are true of many waits that merely follow.
-constexpr Rule kLastRules[] = {{CauseKind::wait_first, wait_first}};
+constexpr Rule kLast[] = {{CauseKind::wait_first, wait_first}, {CauseKind::missing_notify, left_out_before}};
 
 void apply(const Evidence& known, std::span<const Rule> rules, std::vector<Cause>& causes) {
   for (const Rule& rule : rules) {
+    const bool named = std::ranges::any_of(causes, [&](const Cause& cause) { return cause.kind == rule.kind; });
+    if (named) continue;
     for (const Edge& edge : known.edges()) {
       Because because = rule.fits(known, edge);
       if (!because) continue;
@@ -334,8 +392,9 @@ std::vector<Cause> causes_of(const Sight& sight, VerdictKind kind) {
   std::vector<Cause> causes;
   constexpr Rule kSyncAll[] = {{CauseKind::sync_all_left, sync_all_left}, {CauseKind::missing_notify, arrival_lost}};
   if (kind == VerdictKind::sync_mismatch) apply(known, kSyncAll, causes);
-  apply(known, kRules, causes);
-  if (causes.empty()) apply(known, kLastRules, causes);
+  if (causes.empty()) apply(known, kStructure, causes);
+  if (causes.empty()) apply(known, kSignals, causes);
+  if (causes.empty()) apply(known, kLast, causes);
   return causes;
 }
 

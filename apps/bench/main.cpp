@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 
 #include "apps/bench/barrier_bench.hpp"
+#include "apps/bench/diagnose_bench.hpp"
 #include "apps/bench/ep_bench.hpp"
 #include "apps/bench/heap_bench.hpp"
 #include "apps/bench/start_bench.hpp"
@@ -50,6 +51,11 @@ constexpr const char* kTopkHelp =
 constexpr const char* kInt8Help =
     "What int8 rows with a scale save in dispatch, quantising included: ours with and without by turns, in one job.\n\n"
     "  mpirun -np 2 shmoe bench int8";
+constexpr const char* kNotesHelp =
+    "What the notes cost from which a deadlock is proven: dispatch and combine with wait records, ledger and events "
+    "by\n"
+    "turns with none of them, in one job. The figure is the quotient of the times.\n\n"
+    "  mpirun -np 2 shmoe bench notes --blocks 200";
 constexpr const char* kBarrierHelp =
     "One round of the barrier of all ranks, within a kernel and as a call of the host, beside MPI_Barrier and, of two\n"
     "ranks, beside a bare flag there and back.\n\n"
@@ -61,6 +67,11 @@ constexpr const char* kStartHelp =
     "  shmoe bench start                                 8 ranks\n"
     "  shmoe bench start --ranks 384 --repeats 3";
 
+constexpr const char* kDiagnoseHelp =
+    "How long a job whose waits can never end takes to say so: from the beginning of the last of these waits to the\n"
+    "printed verdict, proof included. Starts the ranks itself.\n\n"
+    "  shmoe bench diagnose                              8 ranks of 4 cores\n"
+    "  shmoe bench diagnose --ranks 64 --cores 1";
 constexpr const char* kHeapHelp =
     "What the symmetric heap costs at 10 000 live blocks and how full it gets in the mixed scenario of CAM's HFA, "
     "before\n"
@@ -77,6 +88,7 @@ struct BenchOptions {
   bool small_pages = false;
   BarrierPlan barrier;
   StartPlan start;
+  DiagnosePlan diagnose;
   std::optional<std::int32_t> cores;
   JsonTarget json;
 };
@@ -114,6 +126,8 @@ int run_rows(const std::string& name, const BenchOptions& options,
 }
 
 int run_ep(const BenchOptions& options) { return run_rows("shmoe bench ep", options, bench_ep); }
+
+int run_notes(const BenchOptions& options) { return run_rows("shmoe bench notes", options, bench_notes); }
 
 int run_int8(const BenchOptions& options) { return run_rows("shmoe bench int8", options, bench_int8); }
 
@@ -174,17 +188,29 @@ int run_heap(const BenchOptions& options) {
   return written ? 0 : bench_failed(name, written.error());
 }
 
-int run_start(const BenchOptions& options) {
-  const std::string name = "shmoe bench start";
+/// A benchmark that starts its jobs itself, from programs beside this one.
+template <class Plan>
+int run_jobs(const std::string& name, const std::string& words, const BenchOptions& options, const Plan& plan,
+             Result<BenchReport> (*body)(const Plan&, const std::string& folder)) {
   if (auto alone = check_alone("starts the ranks itself"); !alone) return refuse(name, alone.error());
   if (auto writable = check_writable(options.json); !writable) return bench_failed(name, writable.error());
-  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  const auto report = bench_start(options.start, folder);
+  const auto report = body(plan, std::filesystem::read_symlink("/proc/self/exe").parent_path());
   if (!report) return bench_failed(name, report.error());
-  const std::string command =
-      fmt::format("{} --ranks {} --repeats {}", name, options.start.ranks, options.start.repeats);
-  const auto written = write_report(*report, command, options.json);
+  const auto written = write_report(*report, fmt::format("{} {}", name, words), options.json);
   return written ? 0 : bench_failed(name, written.error());
+}
+
+int run_start(const BenchOptions& options) {
+  const StartPlan& plan = options.start;
+  return run_jobs("shmoe bench start", fmt::format("--ranks {} --repeats {}", plan.ranks, plan.repeats), options, plan,
+                  bench_start);
+}
+
+int run_diagnose(const BenchOptions& options) {
+  const DiagnosePlan& plan = options.diagnose;
+  return run_jobs("shmoe bench diagnose",
+                  fmt::format("--ranks {} --cores {} --repeats {}", plan.ranks, plan.cores, plan.repeats), options,
+                  plan, bench_diagnose);
 }
 
 void add_json(CLI::App& command, BenchOptions& options) {
@@ -257,6 +283,7 @@ class CommandLine {
           ->type_name("K");
     });
     add("int8", kInt8Help, run_int8, [&](CLI::App& app) { add_shape(app, options_); });
+    add("notes", kNotesHelp, run_notes, [&](CLI::App& app) { add_shape(app, options_); });
     add("barrier", kBarrierHelp, run_barrier, [&](CLI::App& app) {
       add_count(app, "--rounds", options_.barrier.rounds, "rounds of a block, default 1000");
       add_count(app, "--blocks", options_.barrier.blocks, "blocks, default 20");
@@ -268,6 +295,16 @@ class CommandLine {
           ->check(CLI::Range(1, 4096).description(""))
           ->type_name("R");
       add_count(app, "--repeats", options_.start.repeats, "starts, default 11");
+      add_json(app, options_);
+    });
+    add("diagnose", kDiagnoseHelp, run_diagnose, [&](CLI::App& app) {
+      app.add_option("-n,--ranks", options_.diagnose.ranks, "ranks, default 8")
+          ->check(CLI::Range(2, 4096).description(""))
+          ->type_name("R");
+      app.add_option("--cores", options_.diagnose.cores, "cores of a rank, default 4")
+          ->check(CLI::Range(1, static_cast<int>(shmem::kMaxCores)).description(""))
+          ->type_name("C");
+      add_count(app, "--repeats", options_.diagnose.repeats, "jobs, default 21");
       add_json(app, options_);
     });
     add("heap", kHeapHelp, run_heap, [&](CLI::App& app) { add_json(app, options_); });

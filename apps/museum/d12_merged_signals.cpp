@@ -11,8 +11,11 @@ Exhibit merged_signals() {
           .story =
               "The flattened loop stores the rows of every block and notifies afterwards. Coming back to a buffer the "
               "producer finds its slot 0, not because it was given back but because it was never filled, and stores "
-              "over unread rows. Then two notifies of one slot become one, and a consumer waits for the second.",
+              "over unread rows. Then two notifies of one slot become one, and a consumer waits for the second. In "
+              "strict mode the first notify of a full slot is refused "
+              "at the call.",
           .cores = 2,
+          .strict = false,
           .slots = credit::declare,
           .run = kernel("reverse_all2all", [](runtime::CoreContext& context) {
             if (context.core() == Core{0}) {

@@ -9,11 +9,11 @@ void barrier_in_one_buffer(runtime::CoreContext& context, std::uint64_t magic) {
   const std::uint64_t word = shmem::published_word(magic, 1);
   for (Rank rank{0}; rank.value() < context.ranks(); ++rank) {
     if (rank == context.rank()) continue;
-    context.signal(rank, context.slots().barrier().at(0, context.rank()), shmem::SignalOp::set, word);
+    context.signal(rank, context.slots().flag().at(0, context.rank()), shmem::SignalOp::set, word);
   }
   for (Rank rank{0}; rank.value() < context.ranks(); ++rank) {
     if (rank == context.rank()) continue;
-    context.wait(context.slots().barrier().at(0, rank), Compare::equal, word).ordering_only();
+    context.wait(context.slots().flag().at(0, rank), Compare::equal, word).ordering_only();
   }
 }
 
@@ -24,10 +24,11 @@ Exhibit one_buffer() {
           .what = "no ping-pong: the barriers of all kernels use one buffer",
           .expected = "overrun: buffer reused too early",
           .story =
-              "Rank 1 has signalled barrier 2 and looks late. Rank 0 leaves it and signals barrier 3 into the same "
+              "Rank 1 has signalled its first barrier and looks late. Rank 0 leaves it and signals the second one into "
+              "the same "
               "slot. Two buffers by turns are what keeps a fast rank's next word away from a slow rank's wait.",
           .profile = kFaithful202607,
-          .faults = "rank 1 in step launch 2 wait 1: late",
+          .faults = "rank 1 in step launch 1 wait 1 flag: late",
           .run = [](runtime::World& world) -> Result<void> {
             for (std::uint64_t magic = 1; magic <= 3; ++magic) {
               const Result<void> done = world.all().launch(

@@ -8,7 +8,7 @@ namespace {
 void numbered_barrier(runtime::CoreContext& context, std::uint64_t magic, std::uint32_t sequence) {
   const std::uint64_t word = shmem::published_word(magic, sequence);
   const Rank peer{1 - context.rank().value()};
-  const shmem::SlotFamily& family = context.slots().barrier();
+  const shmem::SlotFamily& family = context.slots().flag();
   context.signal(peer, family.at(magic & 1, context.rank()), shmem::SignalOp::set, word);
   context.wait(family.at(magic & 1, peer), Compare::equal, word).ordering_only();
 }

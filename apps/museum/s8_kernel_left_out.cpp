@@ -1,4 +1,4 @@
-// deadlock cycle: operator order differs
+// overrun: operator order differs
 #include "apps/museum/exhibits.hpp"
 
 namespace shmoe::apps {
@@ -6,12 +6,13 @@ namespace shmoe::apps {
 Exhibit kernel_left_out() {
   return {.name = "S8",
           .what = "a rank without tokens does not launch dispatch and goes on to combine",
-          .expected = "deadlock cycle: operator order differs",
+          .expected = "overrun: operator order differs",
           .story =
               "Rank 1's combine takes the round that the others use for dispatch, and its barrier satisfies their "
-              "entry barrier. At their exit nobody comes. A rank without tokens must take part; in the profile safe "
+              "entry barrier. At their exit they wait for its (magic, 2), and find the word of "
+              "its next kernel. A rank without tokens must take part; in the profile safe "
               "the handshake says so on every rank before anybody waits.",
-          .profile = kFaithful202607,
+          .profile = kFaithful202608,
           .run = [](runtime::World& world) -> Result<void> {
             if (Result<void> done = barriers(world, "notify", 1); !done) return done;
             if (world.rank() != Rank{1}) {

@@ -1,4 +1,4 @@
-// deadlock cycle: core-count drift
+// orphan wait: core-count drift
 #include "apps/museum/exhibits.hpp"
 
 namespace shmoe::apps {
@@ -6,7 +6,7 @@ namespace shmoe::apps {
 Exhibit fewer_cores() {
   return {.name = "S9",
           .what = "one kernel runs on fewer cores, and the rounds of the idle ones stay behind",
-          .expected = "deadlock cycle: core-count drift",
+          .expected = "orphan wait: core-count drift",
           .story =
               "Each core keeps its round in a slot of its own. All ranks launch the second kernel on core 0 alone, so "
               "core 1 does not count it. In the third kernel core 0 and core 1 of the same rank are in different "

@@ -33,6 +33,7 @@ struct MuseumOptions {
   std::string name;
   std::int32_t repeat = 1;
   bool json = false;
+  std::string report;  // of a rank: where it tells its error
 };
 
 /// How a run ended, and what was said about it.
@@ -67,8 +68,6 @@ class ReportFolder {
   std::filesystem::path path_;
 };
 
-constexpr const char* kReportVariable = "SHMOE_MUSEUM_REPORT";
-
 Ending ending_of(const ReportFolder& folder) {
   const std::string error = read_file(folder.error());
   if (error.empty()) return {.outcome = "clean", .report = "no rank failed"};
@@ -86,8 +85,8 @@ Result<Ending> run_once(const Exhibit& exhibit) {
   const ReportFolder folder;
   const GroupPlan plan{.name = kName,
                        .ranks = exhibit.ranks,
-                       .command = {"/proc/self/exe", "museum", "run", exhibit.name},
-                       .environment = {{"SHMOE_VERDICT", folder.verdict()}, {kReportVariable, folder.error()}},
+                       .command = {"/proc/self/exe", "museum", "run", exhibit.name, "--report", folder.error()},
+                       .environment = {{"SHMOE_VERDICT", folder.verdict()}},
                        .prefix = false,
                        .report_exits = false,
                        .limit = std::chrono::seconds(60)};
@@ -102,6 +101,7 @@ Result<runtime::Config> config_of(const Exhibit& exhibit) {
   if (!config) return config;
   config->cores = exhibit.cores;
   config->profile = exhibit.profile;
+  config->strict = exhibit.strict;
   config->communicators = 1;
   config->heap = Bytes{2U << 20};
   config->ipc_data = Bytes{0};
@@ -112,17 +112,17 @@ Result<runtime::Config> config_of(const Exhibit& exhibit) {
   return config;
 }
 
-void report(const Error& error) {
-  const char* file = std::getenv(kReportVariable);
-  if (file == nullptr) return;
-  std::ofstream{file} << name_of(error.code) << '\n' << to_string(error) << '\n';
-}
-
-int be_rank(const Exhibit& exhibit) {
+int be_rank(const Exhibit& exhibit, const std::string& file) {
+  const auto report = [&](const Error& error) {
+    std::ofstream{file} << name_of(error.code) << '\n' << to_string(error) << '\n';
+  };
   const auto config = config_of(exhibit);
   if (!config) return failed(kName, config.error());
   const auto world = runtime::World::create(*config);
-  if (!world) return failed(kName, world.error());
+  if (!world) {
+    runtime::tell_failed_start(world.error(), [&] { report(world.error()); });
+    return exit_code_of(world.error());
+  }
   Result<void> done = exhibit.run(**world);
   if (done) done = (*world)->finalize();
   if (done) return 0;
@@ -168,7 +168,7 @@ int run(const MuseumOptions& options) {
   if (exhibits.empty()) return unknown(options.name);
   const auto launch = bootstrap::detect_launch(bootstrap::process_environment());
   if (!launch) return failed(kName, launch.error());
-  if (launch->launcher != "none") return be_rank(exhibits.front());
+  if (launch->launcher != "none") return be_rank(exhibits.front(), options.report);
   std::int32_t right = 0;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Exhibit& exhibit : exhibits) {
@@ -233,6 +233,7 @@ void add_museum(CLI::App& app, Invocation& invocation) {
       ->check(within<std::int32_t>(1, 1000))
       ->type_name("N");
   run_command->add_flag("--json", options->json, "as one JSON object");
+  run_command->add_option("--report", options->report)->group("");
   run_command->callback([=, &invocation] { invocation.exit_code = run(*options); });
   CLI::App* explain_command = command->add_subcommand("explain", "what goes wrong in an exhibit, and the cure");
   explain_command->add_option("EXHIBIT", options->name, "its name, or all")->required();

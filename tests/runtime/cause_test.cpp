@@ -17,7 +17,7 @@ Slot flag_of(const CoreContext& context, Rank source, std::uint32_t event = 0) {
   return context.slots().flag().at(0, source, event);
 }
 
-void await(CoreContext& context, Slot slot, std::uint64_t value, Compare compare = Compare::equal) {
+void await(CoreContext& context, Slot slot, std::uint64_t value, Compare compare = Compare::at_least) {
   context.wait(slot, compare, value).ordering_only();
 }
 
@@ -70,7 +70,7 @@ class DroppingFabric final : public PassingFabric {
 std::string found(std::int32_t ranks, const Config& config, const Job& job, const FabricDecorator& decorate = {}) {
   std::string text;
   for (const std::optional<Error>& outcome : run_ranks(ranks, config, job, decorate)) {
-    REQUIRE(outcome.has_value());
+    if (!outcome) continue;  // it ended, and the others wait for it
     CHECK(outcome->code == Errc::deadlock);
     if (!contains(outcome->context, "gave up: ")) text = outcome->context;
   }
@@ -100,8 +100,6 @@ TEST_CASE("cause: a notify that goes to oneself, and one that goes to a third ra
                   const Rank right = context.rank() == Rank{1} ? wrong : next_of(context);
                   context.signal(right, flag_of(context, context.rank()), SignalOp::set, 1);
                   await(context, flag_of(context, before(context)), 1);
-                  context.signal(next_of(context), flag_of(context, context.rank()), SignalOp::set, 2);
-                  await(context, flag_of(context, before(context)), 2);
                 })) == "misdirected notify: notify to the wrong rank");
   }
 }
@@ -115,7 +113,9 @@ TEST_CASE("cause: the loop that notifies is shorter than the one that waits") {
                 for (std::uint32_t event = 0; event < sent; ++event) {
                   context.signal(peer, flag_of(context, context.rank(), event), SignalOp::set, 1);
                 }
-                for (std::uint32_t event = 0; event < 4; ++event) await(context, flag_of(context, peer, event), 1);
+                for (std::uint32_t event = 0; event < 4; ++event) {
+                  await(context, flag_of(context, peer, event), 1);
+                }
                 context.signal(peer, flag_of(context, context.rank(), 0), SignalOp::set, 2);
                 await(context, flag_of(context, peer, 0), 2);
               })) == "deadlock cycle: notify range unlike wait range");
@@ -138,17 +138,18 @@ TEST_CASE("cause: a core leaves before the SyncAll") {
 }
 
 TEST_CASE("cause: an operator that one rank leaves out, as published without a handshake") {
-  CHECK(found(2, small_config(1, kFaithful202607), barriers([](Rank rank) -> std::vector<std::pair<const char*, int>> {
+  CHECK(found(2, small_config(1, kFaithful202608), barriers([](Rank rank) -> std::vector<std::pair<const char*, int>> {
                 if (rank == Rank{1}) return {{"notify", 1}, {"combine", 1}};
                 return {{"notify", 1}, {"dispatch", 2}, {"combine", 1}};
-              })) == "deadlock cycle: operator order differs");
+              })) == "orphan wait: operator order differs");
 }
 
-TEST_CASE("cause: one rank counts a round that the others do not") {
+TEST_CASE("cause: one rank counts two rounds that the others do not") {
   CHECK(found(2, small_config(1, kFaithful202607), [](World& world) -> Result<void> {
           Communicator& comm = world.all();
           for (int step = 0; step < 3; ++step) {
-            if (step == 1 && world.rank() == Rank{1}) ++comm.local<std::uint64_t>(comm.map().magic_of(Core{0}), 1)[0];
+            if (step == 1 && world.rank() == Rank{1})
+              comm.local<std::uint64_t>(comm.map().magic_of(Core{0}), 1)[0] += 2;
             const auto done = comm.launch("step", [](CoreContext& context) {
               ZeroBufferSync sync(context);
               sync.barrier_all();
@@ -156,7 +157,7 @@ TEST_CASE("cause: one rank counts a round that the others do not") {
             if (!done) return done;
           }
           return {};
-        }) == "deadlock cycle: magic drift");
+        }) == "overrun: magic drift");
 }
 
 TEST_CASE("cause: a launch on fewer cores leaves the rounds of the others behind") {
@@ -169,7 +170,7 @@ TEST_CASE("cause: a launch on fewer cores leaves the rounds of the others behind
             if (!done) return done;
           }
           return {};
-        }) == "deadlock cycle: core-count drift");
+        }) == "orphan wait: core-count drift");
 }
 
 TEST_CASE("cause: a word of another round than the one that is due") {

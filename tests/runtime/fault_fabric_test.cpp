@@ -193,6 +193,14 @@ TEST_CASE("fault fabric: several faults at one call, and what is lost stays lost
   CHECK((lost.start("op"), sent_values(lost, 2)) == NotedLines{"2"});
 }
 
+TEST_CASE("fault fabric: no difference reaches a slot that is none by wrapping round") {
+  for (const char* shift : {"+4294967296", "-2", "-9223372036854775808", "+9223372036854775807"}) {
+    FaultBench bench(fmt::format("signal 1: slot {}\nsignal 1: value -9223372036854775808", shift));
+    send_to_barrier(bench.start("op"), 1);
+    CHECK(bench.take() == NotedLines{"signal 0 slot 4294967295 set 9223372036854775809"});
+  }
+}
+
 TEST_CASE("fault fabric: a wait that is left out returns the words as they are") {
   FaultBench bench("wait 1-3: skip");
   shmem::Fabric& fabric = bench.start("op");

@@ -156,7 +156,7 @@ TEST_CASE("fault plan: each mistake is named with its line and what is right the
       {"any 1: delay -5ms", "'-5ms' stands"},
       {"any 1: delay ms", "'ms' stands"},
       {"any 1: delay 86401s", "'86401s' stands"},
-      {"any 1: delay 9223372036854775807s", "stands where a time should be"},
+      {"any 1: delay 9223372036854775807s", "'9223372036854775807s' stands where a time should be"},
       {"put 1: drop drop", "'drop' stands where the end of the line should be: one fault a line"},
       {"seed", "the end of the line stands where the seed should be: a number from 0 to 18446744073709551615"},
       {"seed 18446744073709551616", "'18446744073709551616' stands where the seed should be"},

@@ -82,7 +82,9 @@ std::string cause_of(const Drawn& drawn) {
     const auto begin = outcome->context.find(label);
     if (begin == std::string::npos) return "none: " + outcome->context;
     const auto end = outcome->context.find(": ", begin + label.size());
-    return outcome->context.substr(begin + label.size(), end - begin - label.size());
+    const std::string cause = outcome->context.substr(begin + label.size(), end - begin - label.size());
+    if (cause != drawn.cause) MESSAGE(outcome->context);
+    return cause;
   }
   return "no deadlock";
 }

@@ -55,15 +55,15 @@ TEST_CASE("a rank that leaves early is named by those who wait for it") {
       for (const std::size_t rank : {0U, 2U}) {
         if (rank >= outcomes.size()) continue;
         REQUIRE(outcomes[rank]);
-        CHECK((outcomes[rank]->code == Errc::peer_lost || outcomes[rank]->code == Errc::aborted));
-        CHECK(contains(outcomes[rank]->context, "rank 1 is gone (its thread has ended)"));
-        CHECK(contains(outcomes[rank]->context, "in barrier round 1 waited"));
+        CHECK(outcomes[rank]->code == Errc::deadlock);
+        CHECK(contains(outcomes[rank]->context, "orphan wait: "));
+        CHECK(contains(outcomes[rank]->context, "from rank 1 of rank "));
       }
     }
   }
 }
 
-TEST_CASE("a member of a group that leaves early is named by its world rank") {
+TEST_CASE("a member of a group that leaves early is named, and the communicator with it") {
   const Outcomes outcomes = run_ranks(4, small_config(1), [&](World& world) -> Result<void> {
     if (world.rank() == Rank{0}) return {};
     const std::vector<Rank> members{Rank{3}, Rank{1}, Rank{2}};
@@ -74,7 +74,8 @@ TEST_CASE("a member of a group that leaves early is named by its world rank") {
   });
   for (const std::size_t rank : {1U, 3U}) {
     REQUIRE(outcomes[rank]);
-    CHECK(contains(outcomes[rank]->context, "rank 2 is gone"));
+    CHECK(contains(outcomes[rank]->context, "communicator 1 of world ranks 3 1 2: orphan wait: "));
+    CHECK(contains(outcomes[rank]->context, "from rank 2 of rank "));  // of the communicator
   }
 }
 
@@ -102,7 +103,8 @@ struct Watched {
       if (!dead[member.index()]) return std::nullopt;
       return "pid 4711 has ended";
     };
-    ask = make_overseer(peers, {Rank{5}, Rank{6}, Rank{7}}, 2, gone, Log::to_stream(lines, LogLevel::warn, Rank{5}), "");
+    ask =
+        make_overseer(peers, {Rank{5}, Rank{6}, Rank{7}}, 2, gone, Log::to_stream(lines, LogLevel::warn, Rank{5}), "");
   }
 
   std::optional<Error> look(const shmem::WaitSpec& spec, std::chrono::milliseconds waited, Core core = Core{0}) {

@@ -48,6 +48,8 @@ class Communicator {
   [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(members_.size()); }
   [[nodiscard]] std::int32_t cores() const { return grid_->cores(); }
   [[nodiscard]] Rank world_rank(Rank member) const { return members_.at(member.index()); }
+  /// World ranks, in group order.
+  [[nodiscard]] const std::vector<Rank>& members() const { return members_; }
   [[nodiscard]] const Profile& profile() const { return profile_; }
   [[nodiscard]] const shmem::BlockMap& map() const { return *peers_.map; }
   [[nodiscard]] const shmem::SlotPlan& slots() const { return *peers_.slots; }

@@ -97,7 +97,7 @@ class LossFinder {
 std::optional<Loss> loss_behind(const Verdict& verdict, const shmem::Peers& peers, const Gone& gone) {
   for (const StuckWait& wait : verdict.stuck) {
     for (const Rank writer : wait.writers) {
-      if (writer == peers.rank) continue;
+      if (writer == peers.rank || ended_in_order(peers, writer)) continue;
       if (std::optional<std::string> how = gone(writer)) return Loss{writer, *std::move(how), wait.slot};
     }
   }

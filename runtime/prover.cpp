@@ -94,8 +94,7 @@ LedgerSight Prover::ledger(Rank writer, Rank owner, Slot slot, shmem::Side side)
 }
 
 std::uint64_t Prover::magic(Rank rank, Core core) const {
-  std::byte* place = peers_->place(rank, peers_->map->magic_of(core), Bytes{sizeof(std::uint64_t)});
-  return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(place)).load(std::memory_order_relaxed);
+  return shmem::load_word(*peers_, rank, peers_->map->magic_of(core));
 }
 
 /// An operator is told of twice where it takes a round, and left once.

@@ -85,6 +85,10 @@ std::uint64_t load_slot(const Peers& peers, Rank owner, Slot slot) {
   return word(peers.place(owner, slot)).load(std::memory_order_seq_cst);
 }
 
+std::uint64_t load_word(const Peers& peers, Rank owner, Offset at) {
+  return word(peers.place(owner, at, Bytes{sizeof(std::uint64_t)})).load(std::memory_order_relaxed);
+}
+
 std::byte* Waiter::place(const WaitSpec& spec, std::size_t index) const {
   return peers_->place(spec.where, spec.slots[index]);
 }

@@ -65,18 +65,22 @@ std::span<std::byte> Communicator::local_bytes(Offset at, Bytes size) const {
   return {peers_.mem[rank().index()] + at.value(), size.value()};
 }
 
+std::optional<Error> abort_seen_by(Rank member, const shmem::Peers& peers, std::span<const Rank> members) {
+  const std::uint64_t word = shmem::load_slot(peers, member, peers.slots->abort().at(0, Rank{0}));
+  if (word == 0) return std::nullopt;
+  const Rank origin = aborting_rank(word);
+  const auto* reason = reinterpret_cast<const char*>(peers.mem[origin.index()] + peers.map->abort_text().value());
+  const bool proven = shmem::error_in(word) == Errc::deadlock;  // it is everybody's verdict
+  return Error{.code = proven ? Errc::deadlock : Errc::aborted,
+               .context = fmt::format("rank {} gave up: {}", members[origin.index()], reason),
+               .where = members[origin.index()]};
+}
+
 std::optional<Error> Communicator::aborted() const {
   const Slot slot = slots().abort().at(0, Rank{0});
-  const std::uint64_t word = shmem::load_slot(peers_, rank(), slot);
-  if (word == 0) return std::nullopt;
+  if (shmem::load_slot(peers_, rank(), slot) == 0) return std::nullopt;
   const std::lock_guard lock(abort_mutex_);
-  if (first_abort_) return first_abort_;
-  const Rank origin = aborting_rank(word);
-  const auto* reason = reinterpret_cast<const char*>(peers_.mem[origin.index()] + map().abort_text().value());
-  const bool proven = shmem::error_in(word) == Errc::deadlock;  // it is everybody's verdict
-  first_abort_ = Error{.code = proven ? Errc::deadlock : Errc::aborted,
-                       .context = fmt::format("rank {} gave up: {}", world_rank(origin), reason),
-                       .where = world_rank(origin)};
+  if (!first_abort_) first_abort_ = abort_seen_by(rank(), peers_, members_);
   return first_abort_;
 }
 
@@ -147,6 +151,7 @@ Result<void> Communicator::launch(std::string_view op, std::int32_t blocks, Kern
                .blocks = blocks,
                .physical = cores(),
                .sync_base = shmem::load_slot(peers_, rank(), slots().sync_all().at(0, Rank{0})),
+               .strict = peers_.strict,
                .sync_limit = peers_.wait_limit ? std::optional(2 * *peers_.wait_limit) : std::nullopt,
                .faults = cleared(faults_, blocks)};
   const std::span<std::optional<Error>> failures = cleared(failures_, blocks);

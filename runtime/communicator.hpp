@@ -27,6 +27,9 @@ using Kernel = shmem::FunctionRef<void(CoreContext&)>;
 /// Makes the fabric of a core; decorators wrap what it returns.
 using FabricMaker = std::function<std::unique_ptr<shmem::Fabric>(const shmem::Peers&, Core)>;
 
+/// Why a communicator cannot be used any more, as one of its members has been told. `members`: world ranks.
+std::optional<Error> abort_seen_by(Rank member, const shmem::Peers& peers, std::span<const Rank> members);
+
 class Communicator {
  public:
   struct Parts {
@@ -45,6 +48,8 @@ class Communicator {
   [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(members_.size()); }
   [[nodiscard]] std::int32_t cores() const { return grid_->cores(); }
   [[nodiscard]] Rank world_rank(Rank member) const { return members_.at(member.index()); }
+  /// World ranks, in group order.
+  [[nodiscard]] const std::vector<Rank>& members() const { return members_; }
   [[nodiscard]] const Profile& profile() const { return profile_; }
   [[nodiscard]] const shmem::BlockMap& map() const { return *peers_.map; }
   [[nodiscard]] const shmem::SlotPlan& slots() const { return *peers_.slots; }
@@ -100,6 +105,9 @@ class Communicator {
 
   /// Of every wait from now on that brings no deadline of its own.
   void set_wait_limit(std::optional<shmem::Time> limit) { peers_.wait_limit = limit; }
+
+  /// Whether records, ledger and events are kept; without them nothing is proven. On every member alike, between launches.
+  void keep_notes(bool kept) { peers_.notes = kept; }
 
   /// Ends every wait of every member with `aborted`, naming this rank and the reason. The communicator stays unusable.
   /// `core`: the calling core; the host is core 0.

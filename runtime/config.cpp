@@ -71,6 +71,9 @@ bool parse_ipc_window(std::string_view text, Config& config) {
 bool parse_communicators(std::string_view text, Config& config) {
   return assign(config.communicators, number(text, 1, 64));
 }
+bool parse_generation(std::string_view text, Config& config) {
+  return assign(config.generation, number(text, 0, 1'000'000));
+}
 bool parse_bootstrap_timeout(std::string_view text, Config& config) {
   const auto seconds = number(text, 1, 86'400);
   if (seconds) config.bootstrap_timeout = std::chrono::seconds{*seconds};
@@ -123,6 +126,8 @@ constexpr std::array kSettings{
             parse_ipc_window},
     Setting{"SHMOE_COMMUNICATORS", "8", "1 to 64", "communicators a rank can be in at the same time",
             parse_communicators},
+    Setting{"SHMOE_GENERATION", "0", "0 to 1000000",
+            "of a rank that replaces a lost one: the one in which the others start again", parse_generation},
     Setting{"SHMOE_BOOTSTRAP_TIMEOUT_S", "30", "seconds, 1 to 86400", "how long ranks wait for each other at the start",
             parse_bootstrap_timeout},
     Setting{"SHMOE_WAIT_LIMIT_MS", "0", "milliseconds, 0 to 86400000",

@@ -29,6 +29,7 @@ struct Config {
   Bytes heap{0};                   // symmetric heap of a communicator, reserved, not committed
   Bytes ipc_data{0};               // ipc window of a communicator
   std::int32_t communicators = 0;  // blocks per segment
+  std::int32_t generation = 0;     // only ranks of one generation of a job find each other
   std::chrono::milliseconds bootstrap_timeout{0};
   std::chrono::milliseconds wait_limit{0};  // deadline of every wait; 0: none
   bool views = true;                        // false: operators use get and put only

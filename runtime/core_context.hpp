@@ -17,6 +17,7 @@ struct Launch {
   std::int32_t blocks = 1;      // logical cores of this launch
   std::int32_t physical = 1;    // cores that run at the same time
   std::uint64_t sync_base = 0;  // value of the sync-all slot before the launch
+  bool strict = true;           // Peers::strict
   // Of a SyncAll: longer than that of other waits, so that the error names the peer a core waits for and not the core.
   std::optional<shmem::Time> sync_limit;
   std::span<std::optional<Error>> faults;  // one a block

@@ -176,6 +176,7 @@ JobShape::JobShape(const Config& config, std::int32_t rank_count)
       map(shmem::block_map(config.profile, {.ranks = rank_count,
                                             .cores = config.cores,
                                             .slots = config.cores,
+                                            .communicators = config.communicators,
                                             .ipc_data = config.ipc_data,
                                             .heap = config.heap})),
       slots(slot_plan(config, map)),
@@ -204,6 +205,7 @@ FabricMaker fabric_maker(const Config& config, bool threads, std::shared_ptr<Ran
 Result<Job> join_processes(const Config& config) {
   Result<bootstrap::Launch> launch = bootstrap::detect_launch(bootstrap::process_environment());
   if (!launch) return std::move(launch).error();
+  if (config.generation > 0) launch->job_id += fmt::format(".{}", config.generation);
   Log log = Log::to_stderr(find_log_level(config.log_level).value_or(LogLevel::warn), launch->rank);
   if (launch->rank == Rank{0}) {
     if (const auto unknown = unknown_settings(environment_names())) log.warn("{}", *unknown);

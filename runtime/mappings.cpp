@@ -60,7 +60,7 @@ std::byte* Mappings::control_of(Rank rank) const { return control_.at(rank).data
 Result<void> Mappings::commit_block(std::uint64_t block) {
   const Offset memory = Offset{0} + shape_.map.size * block;
   memory_.front().spread(memory, shape_.map.meta_window(), shape_.ranks);  // everybody touches it on every peer
-  const Bytes meta = shape_.map.error_text.end() - Offset{0};
+  const Bytes meta = shape_.map.roll_calls.end() - Offset{0};
   if (Result<void> pages = commit(memory, meta); !pages) return pages;
   const Offset control = Offset{shmem::kControlHeaderBytes} + shape_.control.size() * block;
   return control_.at(own_).commit(control, shape_.control.size());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "runtime/last_step.hpp"
 #include "runtime/prover.hpp"
 #include "runtime/verdict_json.hpp"
 #include "shmem/wait.hpp"
@@ -92,6 +93,27 @@ class LossFinder {
   const Gone* gone_;
 };
 
+/// Of a proof that rests on the end of a member, because others found it before whoever waits for that member.
+std::optional<Loss> loss_behind(const Verdict& verdict, const shmem::Peers& peers, const Gone& gone) {
+  for (const StuckWait& wait : verdict.stuck) {
+    for (const Rank writer : wait.writers) {
+      if (writer == peers.rank || ended_in_order(peers, writer)) continue;
+      if (std::optional<std::string> how = gone(writer)) return Loss{writer, *std::move(how), wait.slot};
+    }
+  }
+  return std::nullopt;
+}
+
+/// `lost`: the member's world rank.
+Error peer_lost(const Loss& loss, Rank lost, const shmem::SleepingWait& wait, const shmem::Peers& peers) {
+  const std::string step = last_step(peers, loss.member);
+  return Error{.code = Errc::peer_lost,
+               .context = fmt::format("rank {} is gone ({}){}; {}", lost, loss.how,
+                                      step.empty() ? "" : "; its last step: " + step, describe(wait, peers)),
+               .where = lost,
+               .site = wait.site};
+}
+
 }  // namespace
 
 shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> members, std::int32_t cores, Gone gone,
@@ -106,16 +128,14 @@ shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> membe
   return [=, members = std::move(members),
           gone = std::move(gone)](const shmem::SleepingWait& wait) -> std::optional<Error> {
     if (const std::optional<Loss> loss = LossFinder(*names, gone).find(wait)) {
-      const Rank lost = members[loss->member.index()];
       shmem::SleepingWait at = wait;
       at.slot = loss->slot;
       if (wait.spec.match == shmem::Match::all) at.seen = shmem::load_slot(*names, wait.spec.where, at.slot);
-      return Error{.code = Errc::peer_lost,
-                   .context = fmt::format("rank {} is gone ({}); {}", lost, loss->how, describe(at, *names)),
-                   .where = lost,
-                   .site = wait.site};
+      return peer_lost(*loss, members[loss->member.index()], at, *names);
     }
     if (const auto verdict = prover ? prover->ask(wait.core) : std::nullopt) {
+      if (const std::optional<Loss> loss = loss_behind(*verdict, *names, gone))
+        return peer_lost(*loss, members[loss->member.index()], wait, *names);
       const Result<void> written = verdict_file.empty() ? Result<void>{} : write_json(*verdict, verdict_file);
       if (!written) log.warn("{}", to_string(written.error()));
       return Error{.code = Errc::deadlock,

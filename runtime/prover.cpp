@@ -94,8 +94,7 @@ LedgerSight Prover::ledger(Rank writer, Rank owner, Slot slot, shmem::Side side)
 }
 
 std::uint64_t Prover::magic(Rank rank, Core core) const {
-  std::byte* place = peers_->place(rank, peers_->map->magic_of(core), Bytes{sizeof(std::uint64_t)});
-  return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(place)).load(std::memory_order_relaxed);
+  return shmem::load_word(*peers_, rank, peers_->map->magic_of(core));
 }
 
 /// An operator is told of twice where it takes a round, and left once.
@@ -143,7 +142,9 @@ Prover::Look Prover::look() const {
 /// Whoever is lower carries the proof on.
 bool Prover::is_lowest(const Look& look, Core core) const {
   const auto first = std::ranges::find(look.stuck, true);
-  if (first == look.stuck.end() || Rank{first - look.stuck.begin()} != peers_->rank) return false;
+  if (first == look.stuck.end()) return false;
+  if (peers_->rank == kOutside) return true;
+  if (Rank{first - look.stuck.begin()} != peers_->rank) return false;
   const auto cores = look.sight.of(peers_->rank);
   return std::ranges::find_if(cores, [](const CoreSight& c) { return c.busy && c.wait; })->core == core;
 }

@@ -21,28 +21,36 @@
 
 namespace shmoe::runtime {
 
+/// No member; Peers::rank of whoever looks on from outside of the job.
+inline constexpr Rank kOutside{-1};
+
 class Prover {
  public:
-  /// `gone`: whether a member has ended. `peers` has `controls`.
-  Prover(const shmem::Peers& peers, std::function<bool(Rank member)> gone);
-
-  /// Asked by every sleeping wait, again and again. The lowest of those that seem stuck carries the proof on by a step;
-  /// a verdict comes once it is complete. Any core may ask.
-  std::optional<Verdict> ask(Core core);
-
- private:
+  /// What all cores were doing.
   struct Look {
     Sight sight;
     std::vector<std::uint64_t> epochs;  // of each core
     std::vector<bool> ended;            // each member
-    std::vector<bool> stuck;
+    std::vector<bool> stuck;            // as far as one look can tell
   };
+
+  /// `gone`: whether a member has ended. `peers` has `controls`.
+  Prover(const shmem::Peers& peers, std::function<bool(Rank member)> gone);
+
+  /// Asked by every sleeping wait, again and again. The lowest of those that seem stuck carries the proof on by a step;
+  /// a verdict comes once it is complete. Any core may ask. From outside whoever asks carries it on.
+  std::optional<Verdict> ask(Core core);
+
+  [[nodiscard]] Look look() const;
+  /// The number that was last written to a member.
+  [[nodiscard]] shmem::Challenge& challenge_of(Rank rank) const;
+
+ private:
   struct Suspicion {
     std::uint64_t number;
     Look look;
   };
 
-  [[nodiscard]] Look look() const;
   [[nodiscard]] CoreSight look_at(Rank rank, Core core, std::uint64_t& epoch) const;
   [[nodiscard]] std::optional<WaitSight> wait_in(Rank rank, Core core) const;
   /// Of a slot that one rank writes, or one on each side.
@@ -53,7 +61,6 @@ class Prover {
   [[nodiscard]] bool stands_as_before(const Look& look) const;
   [[nodiscard]] bool all_repeat(std::uint64_t number, const Look& look) const;
   void challenge(Look look);
-  [[nodiscard]] shmem::Challenge& challenge_of(Rank rank) const;
   /// Nobody who was the lowest before has asked something else since.
   [[nodiscard]] bool is_asked(const Look& look) const;
   [[nodiscard]] shmem::WaitRecord& record(Rank rank, Core core) const;

@@ -13,7 +13,9 @@ namespace {
 
 using Because = std::optional<std::string>;
 
-std::string times(std::uint64_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
+std::string times(std::uint64_t count) {
+  return count == 0 ? "never" : count == 1 ? "once" : fmt::format("{} times", count);
+}
 
 /// The word of a kernel and of a barrier or phase in it, as published.
 bool has_magic(const Evidence& known, const Edge& edge) {
@@ -331,6 +333,13 @@ Because wait_first(const Evidence& known, const Edge& edge) {
                      edge.core->rank, edge.core->core, edge.writer, edge.core->op, edge.writer);
 }
 
+/// Whoever waits may have left out, before, what it is waited for.
+Because left_out_before(const Evidence& known, const Edge& edge) {
+  if (!wait_first(known, edge)) return std::nullopt;
+  return fmt::format("rank {} has signalled {} {}, and may have left out the next before it came to its own wait",
+                     edge.writer, slot_text(known, edge), times(known.sent(edge).count));
+}
+
 struct Rule {
   CauseKind kind;
   Because (*fits)(const Evidence&, const Edge&);
@@ -361,7 +370,7 @@ constexpr Rule kSignals[] = {
 };
 
 /// Only where nothing else fits: they are true of many waits that merely follow.
-constexpr Rule kLast[] = {{CauseKind::wait_first, wait_first}};
+constexpr Rule kLast[] = {{CauseKind::wait_first, wait_first}, {CauseKind::missing_notify, left_out_before}};
 
 void apply(const Evidence& known, std::span<const Rule> rules, std::vector<Cause>& causes) {
   for (const Rule& rule : rules) {

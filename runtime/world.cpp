@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <set>
 
 #include <fmt/ranges.h>
 
 #include "runtime/job.hpp"
+#include "runtime/losses.hpp"
 #include "runtime/overseer.hpp"
 #include "runtime/pinning.hpp"
 #include "shmem/hash.hpp"
@@ -27,12 +29,16 @@ std::int64_t hash_of(std::span<const Rank> members) {
 struct World::State {
   Job job;
   std::map<CommunicatorId, std::unique_ptr<Communicator>> communicators;
+  std::map<const Communicator*, Communicator*> origins;  // of those made of survivors
+  Communicator* everyone = nullptr;                      // that is left
+  std::vector<Rank> lost;
 
   explicit State(Job joined) : job(std::move(joined)) {}
 
   Result<void> check_members(CommunicatorId id, std::span<const Rank> members) const;
   Result<Communicator*> add(CommunicatorId id, std::vector<Rank> members);
   [[nodiscard]] shmem::Peers peers_of(CommunicatorId id, const std::vector<Rank>& members) const;
+  [[nodiscard]] Result<std::vector<Rank>> settle(CommunicatorId id, std::span<const Rank> members) const;
 };
 
 shmem::Peers World::State::peers_of(CommunicatorId id, const std::vector<Rank>& members) const {
@@ -142,7 +148,9 @@ Result<std::unique_ptr<World>> World::start(Job&& job) {
   const FaultPlan& faults = world->config().faults;
   if (world->rank() == Rank{0} && !faults.faults.empty())
     world->log().info("{} faults of {} are injected", faults.faults.size(), faults.name);
-  if (auto all = world->state_->add(CommunicatorId{0}, std::move(everyone)); !all) return std::move(all).error();
+  Result<Communicator*> all = world->state_->add(CommunicatorId{0}, std::move(everyone));
+  if (!all) return std::move(all).error();
+  world->state_->everyone = *all;
   return world;
 }
 
@@ -158,9 +166,44 @@ Result<Communicator*> World::communicator(CommunicatorId id, std::span<const Ran
   return state_->add(id, {members.begin(), members.end()});
 }
 
+Result<std::vector<Rank>> World::State::settle(CommunicatorId id, std::span<const Rank> members) const {
+  const auto roll_call = [this, id](Rank rank) {
+    std::byte* place = job.memory[rank.index()] + job.shape.map.roll_call(id.index()).value();
+    return shmem::RollCall(place, job.shape.ranks);
+  };
+  return settle_losses({.self = job.rank,
+                        .members = members,
+                        .roll_call = roll_call,
+                        .gone = job.gone,
+                        .limit = job.config.bootstrap_timeout});
+}
+
+Result<Communicator*> World::without_lost(CommunicatorId id, Communicator& of) {
+  // Who has got a communicator of survivors and who has not, because one more ended, look at the same members.
+  const auto made = state_->origins.find(&of);
+  Communicator& origin = made == state_->origins.end() ? of : *made->second;
+  std::vector<Rank> members = origin.members();
+  if (Result<void> valid = state_->check_members(id, members); !valid) return std::move(valid).error();
+  of.abort({.code = Errc::peer_lost, .context = "it goes on without those who are gone", .where = rank()});
+  const Result<std::vector<Rank>> lost = state_->settle(id, members);
+  if (!lost) return Error(lost.error()).within(fmt::format("creating communicator {}", id));
+  std::erase_if(members, [&](Rank member) { return std::ranges::binary_search(*lost, member); });
+  std::vector<Rank> all_lost;
+  std::ranges::set_union(state_->lost, *lost, std::back_inserter(all_lost));
+  state_->lost = std::move(all_lost);
+  Result<Communicator*> left = state_->add(id, std::move(members));
+  if (!left) return left;
+  state_->origins[*left] = &origin;
+  if (&origin == &all()) state_->everyone = *left;
+  return left;
+}
+
+const std::vector<Rank>& World::lost() const { return state_->lost; }
+
 Result<void> World::finalize() {
-  all().set_wait_limit(state_->job.config.bootstrap_timeout);
-  if (Result<void> met = all().barrier(); !met) return std::move(met).error().within("finalize");
+  Communicator& all = *state_->everyone;
+  all.set_wait_limit(state_->job.config.bootstrap_timeout);
+  if (Result<void> met = all.barrier(); !met) return std::move(met).error().within("finalize");
   return {};
 }
 

@@ -48,6 +48,17 @@ class World {
   /// Order:   a barrier of the members: see Communicator::barrier.
   Result<Communicator*> communicator(CommunicatorId id, std::span<const Rank> members);
 
+  /// A communicator of those members of `of` that are left, to go on with after peer_lost, or after an abort that one was
+  /// the reason of. Collective over them; whoever of them still waits in `of` ends with `aborted`. They agree on who is
+  /// gone. Whoever ends later, even meanwhile, is a loss of the new communicator: then all survivors call again, with the
+  /// next id. An operator that was in flight may have ended well on some ranks; it is repeated on the new communicator by
+  /// all, or by none.
+  /// Order:   as communicator.
+  /// Errors:  as communicator; deadline where nobody is found gone within config.bootstrap_timeout.
+  Result<Communicator*> without_lost(CommunicatorId id, Communicator& of);
+  /// World ranks that without_lost has left out, ascending; the same on all that took part.
+  [[nodiscard]] const std::vector<Rank>& lost() const;
+
   [[nodiscard]] const Log& log() const;
 
   /// Ends every wait of every member of every communicator of this rank with `aborted`.
@@ -59,7 +70,7 @@ class World {
   /// Order:   none.
   void tell_once(const Error& error, const Tell& tell);
 
-  /// Collective end, bounded by config.bootstrap_timeout. A World that is only destroyed does not wait for anybody.
+  /// Collective end, bounded by config.bootstrap_timeout; of those who are left, where all() has lost ranks. A World that is only destroyed does not wait for anybody.
   /// Order:   a barrier of all ranks: see Communicator::barrier.
   /// Errors:  as Communicator::barrier.
   Result<void> finalize();

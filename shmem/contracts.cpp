@@ -1,6 +1,23 @@
 #include "shmem/contracts.hpp"
 
+#include "shmem/wait.hpp"
+
 namespace shmoe::shmem {
+namespace {
+
+/// Slots that were declared for more ranks than this communicator has.
+void expect_writers(const Peers& peers, const WaitSpec& spec, SourceSite site) {
+  const SlotPlan& plan = *peers.slots;
+  for (const Slot slot : spec.slots) {
+    if (plan.family_of(slot).sources <= static_cast<std::uint32_t>(peers.size())) continue;
+    const std::optional<Rank> writer = awaited_writer(plan, slot, spec.where, spec.compare, spec.value);
+    SHMOE_EXPECTS(!writer || writer->value() < peers.size(),
+                  "a wait at {}:{} for {} of rank {}, which nobody may write: there are {} ranks", site.file, site.line,
+                  plan.describe(slot), spec.where, peers.size());
+  }
+}
+
+}  // namespace
 
 void expect_rank(const Peers& peers, Rank rank, SourceSite site) {
   SHMOE_EXPECTS(rank.value() >= 0 && rank.value() < peers.size(), "rank {} of {}, used at {}:{}", rank, peers.size(),
@@ -25,6 +42,9 @@ void expect_signal(const Peers& peers, Rank dst, Slot slot, SignalOp op, std::ui
   SHMOE_EXPECTS(plan.writer_of(slot, dst, side_of(value)).value_or(peers.rank) == peers.rank,
                 "rank {} sets {} of rank {} to {:#x} at {}:{}: only its source may set it, only its owner back to 0",
                 peers.rank, plan.describe(slot), dst, value, site.file, site.line);
+  SHMOE_EXPECTS(plan.family_of(slot).width == 8 || value >> 32 == 0,
+                "rank {} signals {} of rank {} at {}:{} with {:#x}: its words are 4 bytes wide", peers.rank,
+                plan.describe(slot), dst, site.file, site.line, value);
   SHMOE_EXPECTS(plan.family_of(slot).op == op, "{} of rank {} is declared for {} and is signalled with {} at {}:{}",
                 plan.describe(slot), dst, op == SignalOp::set ? "add" : "set", op == SignalOp::set ? "set" : "add",
                 site.file, site.line);
@@ -40,6 +60,7 @@ void expect_wait(const Peers& peers, const WaitSpec& spec, SourceSite site) {
   SHMOE_EXPECTS(spec.observed.empty() || spec.observed.size() == spec.slots.size(),
                 "a wait at {}:{} on {} slots has room for {} words", site.file, site.line, spec.slots.size(),
                 spec.observed.size());
+  if (peers.strict && spec.match != Match::sum) expect_writers(peers, spec, site);
 }
 
 }  // namespace shmoe::shmem

@@ -28,8 +28,8 @@ std::string_view name_of(EventKind kind);
 
 struct Event {
   std::int64_t time_ns = 0;  // steady clock
-  /// set, add: what was sent; fence, quiet: the bytes put since the last quiet; wait_begin: what is expected; wait_end: what
-  /// was seen.
+  /// set, add: what was sent; fence, quiet: the bytes put since the last quiet; wait_begin: what is expected; wait_end,
+  /// wait_failed: what was seen.
   std::uint64_t value = 0;
   Round round = {};
   Rank rank = {};           // set, add, fence: to whom; waits: whose memory

@@ -57,7 +57,7 @@ struct ActorEvent {
 /// Units:   ranks are ranks of the communicator, offsets count from its block
 /// Order:   put and signal to one rank are unordered until fence; to different ranks until quiet. put_signal orders its
 ///          own payload only. wait returns after the stores that preceded the observed signal are readable.
-/// Errors:  only wait fails: peer_lost, aborted, deadline; deadlock is proven, today by the checker only. A rank,
+/// Errors:  only wait fails: peer_lost, aborted, deadline, or deadlock, proven. A rank,
 ///          slot or range that does not exist, or a signal by an undeclared writer, breaks the contract.
 class Fabric {
  public:

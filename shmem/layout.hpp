@@ -11,6 +11,7 @@
 //             last words                   32 B     who tells why the job failed
 //             call cards 0 | 1             512 B each   what this rank calls, compared in the handshake
 //             error text 0 | 1             256 B each   what this rank raises in the handshake
+//             roll calls                   one a communicator   who is left of a communicator that has lost a rank
 //             low-latency region           (safe only; published: over the first 100 KB and the magic slots)
 //   2 MiB     ipc window                   2 MiB of flags, then data (detour collectives)
 //   2 MiB     heap                         token rows, expert outputs, user tensors
@@ -21,11 +22,12 @@
 #include <cstdint>
 
 #include "shmem/profile.hpp"
+#include "shmem/roll_call.hpp"
 #include "shmem/types.hpp"
 
 namespace shmoe::shmem {
 
-inline constexpr std::uint32_t kLayoutVersion = 3;
+inline constexpr std::uint32_t kLayoutVersion = 4;
 inline constexpr std::uint64_t kKiB = 1024;
 inline constexpr std::uint64_t kMiB = 1024 * kKiB;
 inline constexpr std::uint64_t kPageGranule = 2 * kMiB;
@@ -43,6 +45,7 @@ struct BlockShape {
   std::int32_t cores = 1;
   std::int32_t slots = 1;       // S
   std::int32_t experts = 1024;  // room for this many low-latency counts
+  std::int32_t communicators = 1;
   Bytes ipc_data{0};
   Bytes heap{0};
 };
@@ -58,7 +61,8 @@ struct Region {
 /// Every region of a block, by value.
 struct BlockMap {
   BlockShape shape;
-  Region user_data, magic, barrier, flags, sync_all, abort, cards, error_text, low_latency, ipc_flags, ipc_data, heap;
+  Region user_data, magic, barrier, flags, sync_all, abort, cards, error_text, roll_calls, low_latency, ipc_flags,
+      ipc_data, heap;
   Bytes size;
 
   [[nodiscard]] constexpr Offset magic_of(Core core) const { return magic.at + Bytes{kMagicStride * core.index()}; }
@@ -73,11 +77,16 @@ struct BlockMap {
   [[nodiscard]] constexpr Offset last_words() const { return abort.at + Bytes{32}; }
   [[nodiscard]] constexpr Offset abort_text() const { return abort.at + Bytes{64}; }
 
+  /// In the first block of a rank: of each communicator that is made of survivors.
+  [[nodiscard]] constexpr Offset roll_call(std::uint64_t communicator) const {
+    return roll_calls.at + RollCall::size(shape.ranks) * communicator;
+  }
+
   struct Named {
     const char* name;
     Region region;
   };
-  [[nodiscard]] constexpr std::array<Named, 12> regions() const {
+  [[nodiscard]] constexpr std::array<Named, 13> regions() const {
     return {{{"user data", user_data},
              {"magic slots", magic},
              {"barrier ping-pong", barrier},
@@ -86,6 +95,7 @@ struct BlockMap {
              {"abort slot", abort},
              {"call cards", cards},
              {"error text", error_text},
+             {"roll calls", roll_calls},
              {"low-latency region", low_latency},
              {"ipc flags", ipc_flags},
              {"ipc data", ipc_data},
@@ -130,7 +140,9 @@ struct Layout {
     map.abort = {map.sync_all.end(), Bytes{64 + kErrorTextBytes}};
     map.cards = {map.abort.end(), Bytes{2 * kCardBytes}};
     map.error_text = {map.cards.end(), Bytes{2 * kErrorTextBytes}};
-    const Offset own{round_up(map.error_text.end().value(), 64)};
+    map.roll_calls = {map.error_text.end(),
+                      RollCall::size(shape.ranks) * static_cast<std::uint64_t>(shape.communicators)};
+    const Offset own{round_up(map.roll_calls.end().value(), 64)};
     if (!P.low_latency_overlays) map.low_latency.at = own;
     const Offset meta_end = P.low_latency_overlays ? own : map.low_latency.end();
     map.ipc_flags = {Offset{round_up(meta_end.value(), kPageGranule)}, Bytes{2 * kMiB}};

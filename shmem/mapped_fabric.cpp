@@ -89,6 +89,7 @@ void MappedFabric::signal_each(std::span<const Rank> dsts, Slot slot, SignalOp o
 }
 
 void MappedFabric::write_event(EventKind kind, Event event, SourceSite site) {
+  if (!peers_->notes) return;
   event.time_ns = now().count();
   event.round = activity_.round;
   event.kind = kind;
@@ -118,6 +119,7 @@ void MappedFabric::expect_turn(Rank dst, Slot slot, std::uint64_t value, SourceS
 }
 
 void MappedFabric::write_ledger(Rank dst, Slot slot, std::uint64_t value, SourceSite site) {
+  if (!peers_->notes) return;
   LedgerEntry& entry = entry_of(dst, slot, value);
   entry.count.fetch_add(1, std::memory_order_relaxed);
   entry.value.store(value, std::memory_order_relaxed);
@@ -169,6 +171,7 @@ void MappedFabric::actor(const ActorEvent& event, SourceSite site) {
   activity_.op.assign(entering ? event.op : std::string_view());  // into the room it has
   if (entering) {
     activity_.round = event.round;
+    record_->round.store(event.round.value(), std::memory_order_relaxed);
     put_bytes_ = 0;
   }
   record_->op.store(activity_.op);

@@ -55,6 +55,7 @@ struct Peers {
   FlagWord flag_word = FlagWord::sequence56_error8;  // of the barriers, for messages
   bool strict = true;                                // writers and signal kinds are checked at every signal
   CopyPlan copy;                                     // of puts
+  bool notes = true;  // false: no records, ledger and events, and so no proofs; to measure what they cost
   bool views = true;  // false: no place is ever offered, everything goes through get and put
 
   /// Where [at, at + size) of a member's block is mapped here.

@@ -8,7 +8,7 @@
 namespace shmoe {
 
 /// How a wait compares a flag word with the expected one.
-enum class Compare : std::uint8_t { equal, at_least, not_equal };
+enum class Compare : std::uint8_t { equal, at_least, not_equal, at_most };
 
 /// As a programmer writes it.
 constexpr const char* sign_of(Compare compare) {
@@ -16,6 +16,7 @@ constexpr const char* sign_of(Compare compare) {
     case Compare::equal: return "==";
     case Compare::at_least: return ">=";
     case Compare::not_equal: return "!=";
+    case Compare::at_most: return "<=";
   }
   return "?";
 }

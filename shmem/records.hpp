@@ -6,7 +6,7 @@
 //          wait records  128 B x (C + 1)   one per core, then the host thread's, which nothing writes yet
 //          wait lists    576 B x C         slots of waits for any of several
 //          ledger         64 B x entries   one per (destination, slot) this rank may write; of slots that all its cores
-//                                          add to, one per core
+//                                          add to, one per core; of credits, one per side
 //          membership     64 B             who this rank is in the communicator, and what its heap holds
 //          event rings   16.1 KiB x C      the last 256 events of each core
 //
@@ -95,7 +95,7 @@ class RecordName : RecordBytes<3> {
 struct alignas(128) WaitRecord {
   std::atomic<std::uint64_t> epoch;
   std::atomic<std::uint64_t> value;  // expected
-  std::atomic<std::uint64_t> round;
+  std::atomic<std::uint64_t> round;  // of the operator, and of the wait
   std::atomic<std::int64_t> since_ns;
   std::atomic<std::uint32_t> slot;   // the first slot that is not satisfied
   std::atomic<std::uint32_t> count;  // slots in the wait

@@ -49,8 +49,8 @@ const SlotFamily& SlotPlan::family(std::string_view name) const {
 std::uint64_t SlotPlan::digest() const {
   std::uint64_t hash = kFnvStart;
   for (const SlotFamily& f : families_) {
-    hash = fnv1a(fmt::format("{} {} {} {} {} {} {};", f.name, f.base, f.buffers, f.sources, f.events,
-                             static_cast<int>(f.writers), static_cast<int>(f.op)),
+    hash = fnv1a(fmt::format("{} {} {} {} {} {} {} {};", f.name, f.base, f.buffers, f.sources, f.events,
+                             static_cast<int>(f.writers), static_cast<int>(f.op), f.width),
                  hash);
   }
   return hash;

@@ -38,6 +38,7 @@ struct SlotFamily {
   std::uint32_t events = 1;   // slots of one source in one buffer
   Writers writers = Writers::source_rank;
   SignalOp op = SignalOp::set;
+  std::uint32_t width = 8;  // bytes of a word that its users write: 8, or 4 where the upper half stays 0
   std::uint32_t ledger_first = 0;
 
   [[nodiscard]] std::uint32_t count() const { return buffers * sources * events; }

@@ -45,13 +45,14 @@ bool satisfies(Compare compare, std::uint64_t seen, std::uint64_t value) {
     case Compare::equal: return seen == value;
     case Compare::at_least: return seen >= value;
     case Compare::not_equal: return seen != value;
+    case Compare::at_most: return seen <= value;
   }
   return false;
 }
 
 std::optional<Rank> awaited_writer(const SlotPlan& plan, Slot slot, Rank owner, Compare compare, std::uint64_t value) {
   if (!satisfies(compare, 0, value)) return plan.writer_of(slot, owner, Side::source);
-  const bool only_zero = value == 0 && compare == Compare::equal;
+  const bool only_zero = value == 0 && (compare == Compare::equal || compare == Compare::at_most);
   return only_zero ? plan.writer_of(slot, owner, Side::owner) : plan.writer_of(slot, owner);
 }
 
@@ -82,6 +83,10 @@ void store_and_ring(std::byte* slot, SignalOp op, std::uint64_t value, Sharing s
 
 std::uint64_t load_slot(const Peers& peers, Rank owner, Slot slot) {
   return word(peers.place(owner, slot)).load(std::memory_order_seq_cst);
+}
+
+std::uint64_t load_word(const Peers& peers, Rank owner, Offset at) {
+  return word(peers.place(owner, at, Bytes{sizeof(std::uint64_t)})).load(std::memory_order_relaxed);
 }
 
 std::byte* Waiter::place(const WaitSpec& spec, std::size_t index) const {
@@ -225,11 +230,14 @@ Result<Arrival> Waiter::wait(const WaitSpec& spec, const Activity& activity, Sou
   // Written only by whoever goes on waiting: it costs as much as the way of a signal between two cores.
   if (spin(peers_->crowd, ready)) return arrival;
 
+  const auto go_on = [&] {
+    return yield(peers_->crowd, ready) ? Result<Arrival>(arrival) : sleep(spec, progress, activity, site);
+  };
+  if (!peers_->notes) return go_on();
   write_record(spec, progress, activity, site);
   record_->epoch.fetch_add(1, std::memory_order_seq_cst);
   write_event(EventKind::wait_begin, spec.value, spec, activity, site);
-  Result<Arrival> result =
-      yield(peers_->crowd, ready) ? Result<Arrival>(arrival) : sleep(spec, progress, activity, site);
+  Result<Arrival> result = go_on();
   record_->epoch.fetch_add(1, std::memory_order_seq_cst);
   write_event(result ? EventKind::wait_end : EventKind::wait_failed, result ? result->value : progress.seen, spec,
               activity, site);

@@ -36,6 +36,9 @@ void store_and_ring(std::byte* slot, SignalOp op, std::uint64_t value, Sharing s
 
 /// Order:   acquires the word.
 std::uint64_t load_slot(const Peers& peers, Rank owner, Slot slot);
+/// Of a word that is no slot.
+/// Order:   none.
+std::uint64_t load_word(const Peers& peers, Rank owner, Offset at);
 
 class Waiter {
  public:

@@ -54,8 +54,9 @@ Result<void> add_block(ShapeRun& run, std::int64_t number) {
 /// Ours at two shapes by turns, in one job.
 class TwoShapes {
  public:
+  /// `before`: a block, with whether it is of the first shape; may be empty.
   static Result<TwoShapes> run(BenchPlace& place, const EpPlan& plan, std::string name, const EpShape& other_shape,
-                               std::string other_name) {
+                               std::string other_name, const std::function<void(bool)>& before = {}) {
     auto one = shape_run(place, plan, plan.shape, std::move(name));
     if (!one) return std::move(one).error();
     auto other = shape_run(place, plan, other_shape, std::move(other_name));
@@ -63,8 +64,10 @@ class TwoShapes {
     for (std::int64_t number = 0; number < plan.blocks; ++number) {
       ShapeRun& first = number % 2 == 0 ? *one : *other;
       ShapeRun& second = number % 2 == 0 ? *other : *one;
-      if (auto done = add_block(first, number); !done) return std::move(done).error();
-      if (auto done = add_block(second, number); !done) return std::move(done).error();
+      for (ShapeRun* shape : {&first, &second}) {
+        if (before) before(shape == &*one);
+        if (auto done = add_block(*shape, number); !done) return std::move(done).error();
+      }
     }
     return TwoShapes{*std::move(one), *std::move(other)};
   }
@@ -143,6 +146,19 @@ Result<BenchReport> bench_int8(BenchPlace& place, const EpPlan& plan) {
   const std::string name = fmt::format("ep.int8_over_{}", type);
   shapes->add(report, "dispatch", EpPart::dispatch, name);
   shapes->add(report, "dispatch and first read", EpPart::dispatch_consume, name + ".consume");
+  TwoShapes::add_verdict(report);
+  return report;
+}
+
+Result<BenchReport> bench_notes(BenchPlace& place, const EpPlan& plan) {
+  runtime::Communicator& comm = place.world.all();
+  const auto shapes = TwoShapes::run(place, plan, "with notes", plan.shape, "without",
+                                     [&](bool with_notes) { comm.keep_notes(with_notes); });
+  comm.keep_notes(true);
+  if (!shapes) return shapes.error();
+  BenchReport report{.rows = {}, .text = heading_of(place, plan, fmt::to_string(plan.shape.topk))};
+  shapes->add(report, "dispatch", EpPart::dispatch, "diagnose.overhead");
+  shapes->add(report, "combine", EpPart::combine, "diagnose.overhead.combine");
   TwoShapes::add_verdict(report);
   return report;
 }

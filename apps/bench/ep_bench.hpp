@@ -15,4 +15,7 @@ Result<BenchReport> bench_topk(BenchPlace& place, const EpPlan& plan, std::int32
 /// Dispatch of rows as int8 by turns with rows as they are.
 Result<BenchReport> bench_int8(BenchPlace& place, const EpPlan& plan);
 
+/// With wait records, ledger and events by turns with none of them.
+Result<BenchReport> bench_notes(BenchPlace& place, const EpPlan& plan);
+
 }  // namespace shmoe::apps

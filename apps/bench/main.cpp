@@ -51,6 +51,11 @@ constexpr const char* kTopkHelp =
 constexpr const char* kInt8Help =
     "What int8 rows with a scale save in dispatch, quantising included: ours with and without by turns, in one job.\n\n"
     "  mpirun -np 2 shmoe bench int8";
+constexpr const char* kNotesHelp =
+    "What the notes cost from which a deadlock is proven: dispatch and combine with wait records, ledger and events "
+    "by\n"
+    "turns with none of them, in one job. The figure is the quotient of the times.\n\n"
+    "  mpirun -np 2 shmoe bench notes --blocks 200";
 constexpr const char* kBarrierHelp =
     "One round of the barrier of all ranks, within a kernel and as a call of the host, beside MPI_Barrier and, of two\n"
     "ranks, beside a bare flag there and back.\n\n"
@@ -121,6 +126,8 @@ int run_rows(const std::string& name, const BenchOptions& options,
 }
 
 int run_ep(const BenchOptions& options) { return run_rows("shmoe bench ep", options, bench_ep); }
+
+int run_notes(const BenchOptions& options) { return run_rows("shmoe bench notes", options, bench_notes); }
 
 int run_int8(const BenchOptions& options) { return run_rows("shmoe bench int8", options, bench_int8); }
 
@@ -276,6 +283,7 @@ class CommandLine {
           ->type_name("K");
     });
     add("int8", kInt8Help, run_int8, [&](CLI::App& app) { add_shape(app, options_); });
+    add("notes", kNotesHelp, run_notes, [&](CLI::App& app) { add_shape(app, options_); });
     add("barrier", kBarrierHelp, run_barrier, [&](CLI::App& app) {
       add_count(app, "--rounds", options_.barrier.rounds, "rounds of a block, default 1000");
       add_count(app, "--blocks", options_.barrier.blocks, "blocks, default 20");

@@ -12,6 +12,8 @@ std::vector<runtime::check::Program> operator_programs();
 std::vector<runtime::check::Program> sync_programs();
 std::vector<runtime::check::Program> flag_programs();
 std::vector<runtime::check::Program> handshake_programs();
+/// The tile language and its operators, right and wrong.
+std::vector<runtime::check::Program> tile_programs();
 /// Symmetric memory.
 std::vector<runtime::check::Program> heap_programs();
 

@@ -22,6 +22,7 @@ constexpr const char* kDescription =
     "AI core a thread; operators synchronise by real flags in that memory.\n\n"
     "  shmoe moe --ranks 8            dispatch, experts, combine; timed and checked to the bit\n"
     "  shmoe run -n 4 -- ./program    start the ranks of any program\n"
+    "  shmoe inspect                  what every rank of a running job does\n"
     "  shmoe info --layout            where everything lies in a rank's memory\n"
     "  shmoe check run all            search schedules for deadlocks and races\n"
     "  shmoe museum run all           bugs of signal protocols, each with its verdict and cause\n"
@@ -56,7 +57,7 @@ class ShortCommands : public CLI::Formatter {
   }
   std::string make_subcommand(const CLI::App* command) const override {
     const std::string description = command->get_description();
-    return fmt::format("  {:<8}{}\n", command->get_name(), description.substr(0, description.find('\n')));
+    return fmt::format("  {:<9}{}\n", command->get_name(), description.substr(0, description.find('\n')));
   }
 };
 
@@ -130,6 +131,8 @@ int run_command_line(int argc, char** argv) {
   add_moe(app, invocation);
   add_run(app, invocation);
   add_info(app, invocation);
+  add_inspect(app, invocation);
+  add_diagnose(app, invocation);
   add_clean(app, invocation);
   add_check(app, invocation);
   add_museum(app, invocation);

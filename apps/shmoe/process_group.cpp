@@ -95,6 +95,7 @@ class Group {
   void on_signal(int number);
   void reap();
   void on_first_failure(const End& end);
+  [[nodiscard]] bool is_survived(const End& end);
   void look_for_absent();
   void terminate(int number);
   void signal_all(int number) const;
@@ -115,6 +116,7 @@ class Group {
   Stage stage_ = Stage::running;
   std::optional<Clock::time_point> deadline_;
   std::optional<int> code_;
+  std::optional<int> lost_;        // the code of a rank that the others survive
   std::string first_failure_;      // said last, behind what the ranks themselves have to say
   std::filesystem::path meeting_;  // where rank 0 says how it can be reached
   std::optional<std::int32_t> ended_well_;
@@ -161,7 +163,7 @@ int Group::run() {
         std::generic_category().message(reason));
     if (code_.value_or(0) == 0) code_ = 1;
   }
-  return code_.value_or(0);
+  return code_.value_or(ended_well_ ? 0 : lost_.value_or(0));
 }
 
 int Group::milliseconds_left() const {
@@ -215,9 +217,17 @@ void Group::reap() {
     const End end{static_cast<std::int32_t>(found - pids_.begin()), status};
     const bool worse = !failed || (WIFSIGNALED(status) && !WIFSIGNALED(failed->status));
     if (exit_code(status) == 0) ended_well_ = end.rank;
+    if (is_survived(end)) continue;
     if (exit_code(status) != 0 && worse) failed = end;
   }
   if (failed && !code_) on_first_failure(*failed);
+}
+
+bool Group::is_survived(const End& end) {
+  if (!plan_.survive || !WIFSIGNALED(end.status) || code_) return false;
+  if (!lost_) lost_ = exit_code(end.status);
+  say("{}: rank {} was killed by {}; the others go on", plan_.name, end.rank, signal_name(WTERMSIG(end.status)));
+  return true;
 }
 
 void Group::on_first_failure(const End& end) {

@@ -22,6 +22,7 @@ struct GroupPlan {
   std::vector<std::pair<std::string, std::string>> environment = {};  // added to ours, beside SHMOE_RANK and the like
   bool prefix = true;                                                 // "[2] " before the lines of rank 2
   bool report_exits = true;                   // name a rank that exits non-zero; signals always are
+  bool survive = false;                       // the others go on when a rank is killed by a signal
   std::chrono::milliseconds limit{0};         // of the whole job; 0: none
   std::chrono::milliseconds patience{3'000};  // for survivors to end with an error of their own
   std::chrono::milliseconds grace{5'000};     // from SIGTERM to SIGKILL
@@ -30,7 +31,8 @@ struct GroupPlan {
 inline constexpr int kExitTimeout = 124;
 
 /// Runs the ranks to their end and returns the exit code of the job: that of the first rank that failed, 128 + signal
-/// for one that was killed or where the launcher itself is told to end, kExitTimeout past the limit.
+/// for one that was killed or where the launcher itself is told to end, kExitTimeout past the limit. Where others survive,
+/// a killed rank gives the code only if no rank ends well.
 /// SIGINT, SIGTERM and SIGHUP are passed on; a second one kills at once. Standard input of a rank is empty.
 /// Errors:  invalid_argument: no such program; system: no more processes or descriptors; no rank runs on return
 Result<int> run_group(const GroupPlan& plan);

@@ -85,6 +85,8 @@ void add_run(CLI::App& app, Invocation& invocation) {
   command->add_option("--timeout", options->timeout_s, "end the job after so many seconds, with exit code 124")
       ->check(within(0.001, 1e6))
       ->type_name("SECONDS");
+  command->add_flag("--survive", options->plan.survive,
+                    "let the others go on when a rank is killed; its code counts only if no rank ends well");
   command->add_flag("--no-prefix", options->no_prefix, "pass lines on as they are");
   command->callback([options, command, &invocation] {
     std::vector<std::string> words = command->remaining();

@@ -127,6 +127,16 @@ class Alone(Bench):
         done = self.launched(3, "ep", *SMALL)
         self.assertIn("no MPI beside it: the ranks were started by shmoe; with mpirun -np R there is", done.stdout)
 
+    def test_with_notes_and_without(self):
+        rows = self.report(self.launched(2, "notes", *SMALL, "--json"))
+        self.assertGreater(rows["diagnose.overhead"]["value"], 0)
+        self.assertGreater(rows["diagnose.overhead.combine"]["value"], 0)
+
+    def test_a_deadlock_and_its_proof(self):
+        rows = self.report(run("bench", "diagnose", "--ranks", 3, "--cores", 2, "--repeats", 2, "--json"))
+        self.assertEqual(rows["diagnose.proof_ms"]["ranks"], 3)
+        self.assertGreater(rows["diagnose.proof_ms"]["value"], 0)
+
     def test_without_a_launcher(self):
         rows = self.report(run("bench", "ep", *SMALL, "--json"))
         self.assertEqual(rows["ep.dispatch"]["ranks"], 1)

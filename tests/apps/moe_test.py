@@ -17,7 +17,7 @@ from cli import ROUTING, run
 
 STEPS = ("--steps", 2, "--warmup", 1)
 SMALL = ("--hidden", 64, "--tokens", 16, *STEPS)
-SOAK_S = float(os.environ.get("SHMOE_SOAK_S", "20"))
+SOAK_S = float(os.environ.get("SHMOE_SOAK_S", "60"))
 
 
 class Job(cli.Case):

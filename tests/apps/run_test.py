@@ -93,6 +93,15 @@ class Ends(cli.Case):
         self.assert_one_message(done, "rank 1 was killed by signal 9 (SIGKILL)")
         self.assertLess(time.monotonic() - start, 15)
 
+    def test_the_others_may_go_on(self):
+        script = "[ $SHMOE_RANK != 1 ] || kill -9 $$; sleep 0.3; echo done; exit $((SHMOE_RANK == 2 ? ${1:-0} : 0))"
+        for code, expected in ((0, 0), (4, 4)):
+            done = run("run", "-n", 3, "--survive", "--no-prefix", "--", "bash", "-c", script, "bash", code)
+            self.assertEqual((done.returncode, done.stdout), (expected, "done\ndone\n"))
+            self.assertIn("shmoe run: rank 1 was killed by signal 9 (SIGKILL); the others go on\n", done.stderr)
+        done = run("run", "-n", 2, "--survive", "--", "bash", "-c", "kill -9 $$")
+        self.assertEqual(done.returncode, 128 + 9)
+
     def test_survivors_may_report_first(self):
         script = "[ $SHMOE_RANK != 1 ] || exit 3; sleep 0.5; echo my own error >&2; exit 4"
         done = run("run", "-n", 2, "--", "bash", "-c", script)

@@ -2,10 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
 #include "ops/ep/expert_map.hpp"
+#include "ops/ep/masked_experts.hpp"
 #include "ops/ep/routing.hpp"
 
 using namespace shmoe;
@@ -83,4 +85,35 @@ TEST_CASE("the int32 copy of the ids never turns a bad id into a good one") {
   CHECK(narrow[3] == std::numeric_limits<std::int32_t>::max());
   CHECK(narrow[4] == std::numeric_limits<std::int32_t>::min());
   CHECK(Routing(0, {}).tokens() == 0);
+}
+
+TEST_CASE("experts of ranks that are gone are masked, and ids stay") {
+  const ExpertMap before = ExpertMap::even(8, 4);
+  const std::vector<Rank> left{Rank{0}, Rank{2}, Rank{3}};
+  const auto masked = ops::MaskedExperts::of(before, left);
+  REQUIRE(masked);
+  CHECK(masked->masked() == std::vector<Expert>{Expert{2}, Expert{3}});
+  CHECK(masked->map().ranks() == 3);
+  CHECK(masked->map().experts() == 8);
+  const std::vector<int> owners{0, 0, 0, 0, 1, 1, 2, 2};
+  for (std::size_t e = 0; e < owners.size(); ++e) CHECK(masked->map().owner(Expert{e}) == Rank{owners[e]});
+
+  Routing kept(1, {});
+  masked->apply(Routing(2, {0, 2, 3, 7, -1, 4, 8, -2}, {1, 2, 3, 4, 5, 6, 7, 8}), kept);
+  CHECK(std::ranges::equal(kept.topk_idx(), std::vector<std::int64_t>{0, -1, -1, 7, -1, 4, 8, -2}));
+  CHECK(std::ranges::equal(kept.weights(), std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
+  masked->apply(kept, kept);
+  CHECK(std::ranges::equal(kept.topk_idx(), std::vector<std::int64_t>{0, -1, -1, 7, -1, 4, 8, -2}));
+}
+
+TEST_CASE("who is left must be ranks of the map, each once") {
+  const ExpertMap before = ExpertMap::even(4, 2);
+  const auto refusal = [&](const std::vector<Rank>& left) {
+    const auto masked = ops::MaskedExperts::of(before, left);
+    return masked ? "" : masked.error().context;
+  };
+  CHECK(refusal({Rank{1}, Rank{0}}).empty());
+  CHECK(refusal({Rank{2}}) == "rank 2 is listed as left: it is none of the 2 ranks of the expert map, or listed twice");
+  CHECK(refusal({Rank{1}, Rank{1}}).starts_with("rank 1 is listed as left"));
+  CHECK(refusal({}) == "an owner table of 4 experts on 0 ranks");
 }

@@ -32,6 +32,7 @@ TEST_CASE("defaults are those of the table") {
   CHECK(config.heap == Bytes{1024 * kMiB});
   CHECK(config.ipc_data == Bytes{204 * kMiB});
   CHECK(config.communicators == 8);
+  CHECK(config.generation == 0);
   CHECK(config.bootstrap_timeout == std::chrono::seconds{30});
   CHECK(config.wait_limit == std::chrono::milliseconds{0});
   CHECK(config.views);
@@ -50,6 +51,7 @@ TEST_CASE("every setting takes its values") {
                             {"SHMOE_HEAP", "3MiB"},
                             {"SHMOE_BUFFSIZE", "0"},
                             {"SHMOE_COMMUNICATORS", "2"},
+                            {"SHMOE_GENERATION", "3"},
                             {"SHMOE_BOOTSTRAP_TIMEOUT_S", "5"},
                             {"SHMOE_WAIT_LIMIT_MS", "1500"},
                             {"SHMOE_VIEWS", "off"},
@@ -66,6 +68,7 @@ TEST_CASE("every setting takes its values") {
   CHECK(config->heap == Bytes{3 * kMiB});
   CHECK(config->ipc_data == Bytes{0});
   CHECK(config->communicators == 2);
+  CHECK(config->generation == 3);
   CHECK(config->bootstrap_timeout == std::chrono::seconds{5});
   CHECK(config->wait_limit == std::chrono::milliseconds{1500});
   CHECK_FALSE(config->views);

@@ -106,6 +106,29 @@ TEST_CASE("stuck set: any of several is stuck when all are; what holds, may give
   CHECK(stuck_set(sight, Set(3)) == Set(3));
 }
 
+TEST_CASE("stuck set: a credit's owner frees whoever waits for 0, its source whoever waits for 1") {
+  shmem::SlotPlan plan(3);
+  plan.declare({.name = "credit", .base = Offset{0}, .sources = 3, .writers = shmem::Writers::source_and_owner});
+  const auto waits = [](int rank, int where, int source, std::uint64_t value) {
+    CoreSight core = waiting(rank, where, {source});
+    core.wait->compare = Compare::equal;
+    core.wait->value = value;
+    return core;
+  };
+  Sight sight = sight_of(plan, {waits(0, 1, 0, 0), waits(1, 1, 2, 1), running(2)});
+  sight.word = [](Rank owner, Slot slot) { return std::uint64_t{owner == Rank{1} && slot == Slot{0}}; };
+  CHECK(sight.writers_of(*sight.cores[0].wait) == std::vector{Rank{1}});  // 0 waits for 1 to give back
+  CHECK(sight.writers_of(*sight.cores[1].wait) == std::vector{Rank{2}});  // 1 waits for 2 to fill
+  CHECK(stuck_set(sight, Set(3)) == Set(3));
+  sight.cores[2] = waits(2, 0, 1, 1);  // 2 waits for 1, and 1 for 2
+  CHECK(stuck_set(sight, Set(3)) == Set{true, true, true});
+  sight.cores[2] = idle(2);
+  CHECK(stuck_set(sight, Set{false, false, true}) == Set{true, true, false});
+  sight.cores[0].wait->compare = Compare::not_equal;  // 0, or another value: both may
+  sight.cores[0].wait->value = 1;
+  CHECK(sight.writers_of(*sight.cores[0].wait) == std::vector{Rank{0}, Rank{1}});
+}
+
 TEST_CASE("stuck set: as by trying all sets, on random waits") {
   const std::uint64_t seed = shmoe::test::seed_of_run();
   CAPTURE(seed);

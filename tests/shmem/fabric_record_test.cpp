@@ -221,10 +221,8 @@ TEST_CASE("events: what a core did, in its order, with places and rounds") {
     const EventRing& ring = job.plan().control.ring(job.seat(0).peers().control, Core{0});
     const std::uint64_t before = ring.written();
     const SourceSite site{.file = "here.cpp", .line = 12};
-    const std::array both{Rank{1}, Rank{2}};
     enter(job.at(0), "dispatch", 41);
     job.at(0).signal(Rank{1}, hand.word(0), SignalOp::set, 5, site);
-    job.at(0).signal_each(both, hand.word(0, 1), SignalOp::set, 6, site);
     job.at(0).fence(Rank{2}, site);
     job.at(0).quiet(site);
     const Slot own = hand.counter(0);
@@ -240,7 +238,7 @@ TEST_CASE("events: what a core did, in its order, with places and rounds") {
       CHECK(event.round == Round{41});
     }
     using enum EventKind;
-    REQUIRE(kinds == std::vector{enter, set, set, fence, quiet, wait_begin, wait_failed, leave});
+    REQUIRE(kinds == std::vector{enter, set, fence, quiet, wait_begin, wait_failed, leave});
     CHECK(std::string(events[0].text.data()) == "dispatch");
     CHECK(std::string(events[1].text.data()) == "here.cpp");
     CHECK(events[1].line == 12);
@@ -248,15 +246,25 @@ TEST_CASE("events: what a core did, in its order, with places and rounds") {
     CHECK(events[1].slot == hand.word(0));
     CHECK(events[1].value == 5);
     CHECK(events[1].count == 1);
-    CHECK(events[2].rank == Rank{1});
-    CHECK(events[2].count == 2);
-    CHECK(events[3].rank == Rank{2});
-    CHECK(events[5].rank == Rank{2});
-    CHECK(events[5].slot == own);
-    CHECK(events[5].value == 9);
-    CHECK(events[6].value == 0);
+    CHECK(events[2].rank == Rank{2});
+    CHECK(events[4].rank == Rank{2});
+    CHECK(events[4].slot == own);
+    CHECK(events[4].value == 9);
+    CHECK(events[5].value == 0);
     for (std::size_t i = 1; i < events.size(); ++i) CHECK(events[i].time_ns >= events[i - 1].time_ns);
   });
+}
+
+TEST_CASE("events: a signal to several ranks is one, and says how many they are") {
+  Job job(Body::threads, {.ranks = 3});
+  const EventRing& ring = job.plan().control.ring(job.seat(0).peers().control, Core{0});
+  const std::array both{Rank{1}, Rank{2}};
+  job.at(0).signal_each(both, job.hand(0).word(0, 1), SignalOp::set, 6, SourceSite{});
+  CHECK(ring.written() == 1);
+  CHECK(ring.last(1).front().rank == Rank{1});
+  CHECK(ring.last(1).front().count == 2);
+  job.at(0).signal_each({}, job.hand(0).word(0, 1), SignalOp::set, 7, SourceSite{});
+  CHECK(ring.written() == 1);
 }
 
 TEST_CASE("ledger: a refused signal leaves no entry and no word") {

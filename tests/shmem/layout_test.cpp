@@ -184,6 +184,32 @@ TEST_CASE("layout: cards and texts of both buffers lie inside their regions") {
   CHECK(map.abort_text() + Bytes{kErrorTextBytes} == map.abort.end());
 }
 
+TEST_CASE("layout: a roll call for each communicator, a bit for each rank") {
+  for (const std::int32_t ranks : {1, 256, 257}) {
+    BlockShape shape = shape_of(ranks, 1);
+    shape.communicators = 5;
+    const BlockMap map = block_map(kSafe, shape);
+    CHECK(map.roll_call(0) == map.roll_calls.at);
+    CHECK(map.roll_call(5) == map.roll_calls.end());
+    CHECK(map.roll_call(1) - map.roll_call(0) == Bytes{ranks > 256 ? 96U : 64U});
+    CHECK(map.disjoint());
+  }
+}
+
+TEST_CASE("a roll call: the first one that asks is chosen, and what it noted is read") {
+  constexpr std::int32_t kMany = 300;
+  alignas(64) std::array<std::byte, RollCall::size(kMany).value()> place{};
+  RollCall call(place.data(), kMany);
+  CHECK_FALSE(call.chosen());
+  CHECK(call.gone().empty());
+  const std::vector<Rank> gone{Rank{0}, Rank{63}, Rank{64}, Rank{299}};
+  call.note(gone);
+  CHECK(call.gone() == gone);
+  CHECK(call.choose(Rank{7}) == Rank{7});
+  CHECK(call.choose(Rank{0}) == Rank{7});
+  CHECK(call.chosen() == Rank{7});
+}
+
 TEST_CASE("profiles are found by their names") {
   for (const Profile& profile : kProfiles) CHECK(find_profile(name_of(profile.id)) == profile);
   CHECK(!find_profile("unsafe"));

@@ -187,6 +187,8 @@ TEST_CASE("slots: whose signal a wait needs") {
   CHECK(awaited_writer(plan, credit, owner, Compare::at_least, 1) == Rank{2});
   CHECK(awaited_writer(plan, credit, owner, Compare::not_equal, 0) == Rank{2});
   CHECK(!awaited_writer(plan, credit, owner, Compare::not_equal, 1));  // another value, or 0
+  CHECK(awaited_writer(plan, credit, owner, Compare::at_most, 0) == owner);
+  CHECK(!awaited_writer(plan, credit, owner, Compare::at_most, 1));
   CHECK(awaited_writer(plan, credit, Rank{2}, Compare::not_equal, 1) == Rank{2});
   CHECK(awaited_writer(plan, flag, owner, Compare::equal, 0) == Rank{2});
   CHECK(awaited_writer(plan, flag, owner, Compare::at_least, 3) == Rank{2});

@@ -1,0 +1,101 @@
+// shmoe diagnose: asks for a proof that a running job can never go on.
+
+#include <algorithm>
+#include <memory>
+
+#include "apps/shmoe/command.hpp"
+#include "apps/shmoe/inspection.hpp"
+#include "runtime/outside_proof.hpp"
+
+namespace shmoe::apps {
+namespace {
+
+constexpr const char* kDescription =
+    "Asks the cores of a running job for a proof, now: can anybody still go on?\n\n"
+    "  shmoe diagnose run_4709\n\n"
+    "Every sleeping core answers within a tenth of a second whether it still waits in vain. Where all who could end "
+    "the\n"
+    "waits wait themselves, the verdict is proven: it names every wait, in the words in which the job itself says it, "
+    "and\n"
+    "the exit code is 86. Otherwise it says which rank the others wait for, and the exit code is 0. A job asks the "
+    "same\n"
+    "of itself all the time, so a deadlock mostly is over, with its report, before anybody types this command; a rank\n"
+    "that is slow, stopped or stuck outside of shmoe is what this command tells apart from one.";
+
+struct DiagnoseOptions {
+  std::string job;
+  bool json = false;
+};
+
+struct Finding {
+  runtime::CommunicatorId communicator;
+  bool deadlock = false;
+  std::string text;
+  std::string condition;  // of runtime::Condition, or the kind of the verdict
+};
+
+/// What the ranks have proven themselves counts, too.
+Finding find(const runtime::JobView& job, const runtime::CommunicatorView& view) {
+  if (const auto reason = view.aborted()) {
+    return {view.id, reason->code == Errc::deadlock, reason->context,
+            std::string(name_of(runtime::Condition::given_up))};
+  }
+  const auto gone = [&](Rank member) {
+    const Rank world = view.members[member.index()];
+    return world == runtime::kOutside || job.state_of(world).ended();
+  };
+  if (const auto verdict = runtime::prove_from_outside(view.peers, gone, runtime::proof_limit(view.peers.size()))) {
+    return {view.id, true, to_string(*verdict), std::string(name_of(verdict->kind))};
+  }
+  const runtime::Assessment assessment = runtime::CommunicatorLook(job, view).assess(job);
+  return {view.id, view.aborted() && view.aborted()->code == Errc::deadlock, assessment.text,
+          std::string(name_of(assessment.condition))};
+}
+
+int report(const runtime::RunningJob& job, const std::vector<Finding>& findings, bool as_json) {
+  const bool deadlock = std::ranges::any_of(findings, &Finding::deadlock);
+  if (as_json) {
+    nlohmann::ordered_json json{
+        {"schema", 1}, {"command", "shmoe diagnose"}, {"job", job.name}, {"deadlock", deadlock}};
+    json["communicators"] = nlohmann::ordered_json::array();
+    for (const Finding& finding : findings) {
+      json["communicators"].push_back({{"id", finding.communicator.value()},
+                                       {"deadlock", finding.deadlock},
+                                       {"condition", finding.condition},
+                                       {"text", finding.text}});
+    }
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    for (const Finding& finding : findings) {
+      const std::string scope = findings.size() > 1 ? fmt::format("communicator {}: ", finding.communicator) : "";
+      fmt::print("{}{}\n", scope, finding.text);
+    }
+    if (findings.empty()) fmt::print("no deadlock: the ranks have no communicator yet\n");
+  }
+  return deadlock ? kExitDeadlock : 0;
+}
+
+int diagnose(const DiagnoseOptions& options) {
+  const auto job = runtime::choose_job(runtime::running_jobs(), options.job);
+  if (!job) return failed("shmoe diagnose", job.error());
+  const auto view = runtime::JobView::attach(*job, runtime::JobView::Use::challenge);
+  if (!view) return failed("shmoe diagnose", view.error());
+  const auto communicators = (*view)->communicators();
+  if (!communicators) return failed("shmoe diagnose", communicators.error());
+  std::vector<Finding> findings;
+  for (const runtime::CommunicatorView& communicator : *communicators) findings.push_back(find(**view, communicator));
+  return report(*job, findings, options.json);
+}
+
+}  // namespace
+
+void add_diagnose(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<DiagnoseOptions>();
+  CLI::App* command = app.add_subcommand("diagnose", kDescription);
+  command->add_option("job", options->job, "name of the job, or pid of one of its ranks; default the only one")
+      ->type_name("JOB");
+  command->add_flag("--json", options->json, "as one JSON object");
+  command->callback([options, &invocation] { invocation.exit_code = diagnose(*options); });
+}
+
+}  // namespace shmoe::apps

@@ -1,0 +1,117 @@
+// A proof by somebody who is no rank, of ranks that do not prove anything themselves.
+
+#include "runtime/outside_proof.hpp"
+
+#include <atomic>
+#include <thread>
+
+#include "runtime/job.hpp"
+#include "runtime/prover.hpp"
+#include "shmem/thread_memory.hpp"
+#include "shmem/wait.hpp"
+#include "tests/runtime/support.hpp"
+
+using namespace shmoe;
+using namespace shmoe::runtime;
+using namespace shmoe::runtime::test;
+
+namespace {
+
+/// Two ranks without an overseer, and their memory for whoever looks on.
+class Observed {
+ public:
+  Observed()
+      : shape_(config_, 2),
+        memory_(*shmem::ThreadMemory::allocate(2, shape_.memory())),
+        control_(*shmem::ThreadMemory::allocate(2, shape_.control_memory())) {}
+
+  [[nodiscard]] shmem::Peers peers_of(Rank rank) {
+    shmem::Peers peers;
+    peers.rank = rank;
+    peers.mem = {memory_.at(0), memory_.at(1)};
+    peers.map = std::make_shared<shmem::BlockMap>(shape_.map);
+    peers.slots = std::make_shared<shmem::SlotPlan>(shape_.slots);
+    peers.control_map = shape_.control;
+    peers.wait_limit = config_.wait_limit;
+    if (rank == kOutside) peers.controls = {block(0), block(1)};
+    if (rank != kOutside) peers.control = block(rank.index());
+    return peers;
+  }
+  void run_rank(Rank rank, const std::function<void(CoreContext&)>& body) {
+    const std::unique_ptr<Grid> grid = *Grid::start(1, shmem::Crowd{2});
+    Communicator comm({.peers = peers_of(rank),
+                       .members = {Rank{0}, Rank{1}},
+                       .profile = config_.profile,
+                       .grid = grid.get(),
+                       .make_fabric = fabric_maker(config_, true)});
+    const Result<void> done = comm.launch("ring", [&](CoreContext& context) { body(context); });
+    CHECK(done.has_value());
+  }
+
+ private:
+  [[nodiscard]] std::byte* block(std::size_t rank) const { return control_.at(rank) + shmem::kControlHeaderBytes; }
+
+  Config config_ = small_config(1);
+  JobShape shape_;
+  shmem::ThreadMemory memory_;
+  shmem::ThreadMemory control_;
+};
+
+void wait_for_the_other(CoreContext& context) {
+  const Rank other{1 - context.rank().value()};
+  context.wait(context.slots().flag().at(0, other), Compare::at_least, 1).ordering_only();
+}
+
+/// What neither of them does.
+void send_all(const shmem::Peers& peers) {
+  for (Rank rank{0}; rank.value() < 2; ++rank) {
+    const Slot slot = peers.slots->flag().at(0, Rank{1 - rank.value()});
+    shmem::store_and_ring(peers.place(rank, slot), shmem::SignalOp::set, 1, shmem::Sharing::threads);
+  }
+}
+
+bool nobody_is_gone(Rank /*member*/) { return false; }
+
+}  // namespace
+
+TEST_CASE("outside proof: two ranks that wait for each other") {
+  Observed job;
+  const shmem::Peers peers = job.peers_of(kOutside);
+  std::thread first([&] { job.run_rank(Rank{0}, wait_for_the_other); });
+  std::thread second([&] { job.run_rank(Rank{1}, wait_for_the_other); });
+  std::optional<Verdict> verdict;
+  while (!verdict) verdict = prove_from_outside(peers, nobody_is_gone, std::chrono::seconds(20));
+  CHECK(verdict->kind == VerdictKind::deadlock_cycle);
+  REQUIRE(verdict->stuck.size() == 2);
+  CHECK(contains(to_string(*verdict), "rank 1 core 0 in ring round 0 waits at outside_proof_test.cpp:"));
+  CHECK(contains(to_string(*verdict), "for flag[0] from rank 0 of rank 1 to be >= 0x1, sees 0x0"));
+  send_all(peers);
+  first.join();
+  second.join();
+}
+
+TEST_CASE("outside proof: nothing while one of them runs") {
+  Observed job;
+  const shmem::Peers peers = job.peers_of(kOutside);
+  std::atomic<bool> runs = false;
+  std::atomic<bool> may_wait = false;
+  std::thread first([&] { job.run_rank(Rank{0}, wait_for_the_other); });
+  std::thread second([&] {
+    job.run_rank(Rank{1}, [&](CoreContext& context) {
+      runs = true;
+      while (!may_wait) std::this_thread::yield();
+      wait_for_the_other(context);
+    });
+  });
+  Prover looker(peers, nobody_is_gone);
+  const auto waits = [&] { return looker.look().sight.of(Rank{0}).front().wait.has_value(); };
+  while (!runs || !waits()) std::this_thread::yield();
+  CHECK(!prove_from_outside(peers, nobody_is_gone, std::chrono::milliseconds(300)).has_value());
+  may_wait = true;
+  std::optional<Verdict> verdict;
+  while (!verdict) verdict = prove_from_outside(peers, nobody_is_gone, std::chrono::seconds(20));
+  CHECK(verdict->stuck.size() == 2);
+  send_all(peers);
+  first.join();
+  second.join();
+}

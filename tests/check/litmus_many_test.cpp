@@ -97,6 +97,33 @@ TEST_CASE("litmus: adds of three writers are summed exactly, whatever they meet 
   CHECK(run(7) == "stuck");
 }
 
+// T109
+TEST_CASE("litmus: a count of arrivals does not say which chunk has come, a slot for each chunk does") {
+  // Ranks 0 and 1 send a chunk each; rank 2 takes them in order.
+  const auto run = [](bool slot_each) {
+    return outcomes({.ranks = 3, .declare_slots = declare_sum}, 2, [slot_each](CoreContext& c, Seen& seen) {
+      const Slot sum = c.slots().family("sum").at(0, Rank{0});
+      const std::int64_t me = c.rank().value();
+      if (me < 2) {
+        c.put_signal(Rank{2}, cell(c.rank().index()), Seen{1}, slot_each ? flag(c, me) : sum,
+                     slot_each ? SignalOp::set : SignalOp::add, 1);
+        return;
+      }
+      for (const std::int64_t chunk : {0, 1}) {
+        const auto place = static_cast<std::uint64_t>(chunk);
+        if (slot_each) {
+          await(c, chunk, 1);
+        } else {
+          c.wait(sum, Compare::at_least, place + 1).ordering_only();
+        }
+        seen[place] = get(c, 2, cell(place));
+      }
+    });
+  };
+  CHECK(run(false) == "0 1, 1 1");
+  CHECK(run(true) == "1 1");
+}
+
 TEST_CASE("litmus: a put lands in pieces of the unit") {
   const auto run = [](std::uint64_t unit) {
     return outcomes({.unit = Bytes{unit}}, 4, [](CoreContext& c, Seen& seen) {

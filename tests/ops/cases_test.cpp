@@ -140,6 +140,11 @@ TEST_CASE("T11: one rank, or no tokens anywhere") {
   check_everywhere(make_case(11, {.tokens = {0, 0, 0, 0}}));
 }
 
+TEST_CASE("T13: most ranks' experts receive nothing in a step, 1000 times") {
+  const EpCase input = make_case(13, {.experts = 64, .topk = 10, .hidden = 4, .tokens = same_tokens(4, 1)});
+  for (const std::int32_t cores : {1, 3}) CHECK(run_case(input, {.cores = cores, .steps = 1000 / cores}) == "");
+}
+
 TEST_CASE("T14: one to three tokens, one expert of a token to all of them") {
   for (const std::int64_t tokens : {1, 2, 3}) {
     for (const std::int32_t topk : {1, 4, 16}) {
@@ -207,6 +212,15 @@ TEST_CASE("T47: counts in memory full of 0xA5, for experts in no multiple of a v
   for (const std::int32_t experts : {1, 7, 9, 12, 20, 28, 33}) {
     check_everywhere(make_case(47, {.experts = experts, .topk = std::min(experts, 2)}));
   }
+}
+
+TEST_CASE("T50: from one token to 131072 on one set of buffers") {
+  std::vector<EpCase> sweep;
+  for (const std::int64_t tokens : {1, 2, 8, 32, 128, 1024, 16384, 131072}) {
+    const auto seed = static_cast<std::uint64_t>(tokens);
+    sweep.push_back(make_case(seed, {.experts = 6, .topk = 1, .hidden = 1, .tokens = same_tokens(2, tokens)}));
+  }
+  CHECK(run_cases(sweep, {.cores = 2, .steps = std::ssize(sweep)}) == "");
 }
 
 TEST_CASE("T58: combine starts from zero whatever the output held; a token whose pairs are all dropped gets zeros") {

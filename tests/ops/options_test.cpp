@@ -261,6 +261,64 @@ TEST_CASE("T68: a slow rank reads the rows of a dispatch while its peers are thr
                });
 }
 
+TEST_CASE("T55: two dispatches, then their two combines: both results are alive at once") {
+  const EpCase first = make_case(55, {.topk = 3, .tokens = {4, 0, 7, 2}});
+  const EpCase second = make_case(56, {.topk = 4, .tokens = {1, 6, 3, 5}});
+  const test::Expected expected[] = {test::expect(first), test::expect(second)};
+  for (const std::int32_t cores : {1, 3}) {
+    on_each_rank(first, {.cores = cores, .decorate = test::pauses(test::seed_of_run())},
+                 [&](runtime::Communicator& comm, const test::Room& room) -> Result<std::string> {
+                   const Result<test::Room> other = test::allocate_room(comm, {&second, 1});
+                   if (!other) return other.error();
+                   for (int step = 0; step < 5; ++step) {
+                     const auto a = test::run_tables(comm, first, room.counts[step % 2]);
+                     if (!a) return a.error();
+                     const auto b = test::run_tables(comm, second, other->counts[step % 2]);
+                     if (!b) return b.error();
+                     test::Outcome outcomes[2];
+                     Result<void> done = test::run_dispatch(comm, first, room, *a, outcomes[0]);
+                     if (done) done = test::run_dispatch(comm, second, *other, *b, outcomes[1]);
+                     if (done) done = test::run_combine(comm, first, room, *a, outcomes[0]);
+                     if (done) done = test::run_combine(comm, second, *other, *b, outcomes[1]);
+                     if (!done) return done.error();
+                     const std::string found = test::difference(first, expected[0], comm.rank().value(), outcomes[0]) +
+                                               test::difference(second, expected[1], comm.rank().value(), outcomes[1]);
+                     if (!found.empty()) return found;
+                   }
+                   return std::string{};
+                 });
+  }
+}
+
+TEST_CASE("T59: one to seven combines in a row, whichever rank is slow") {
+  const EpCase input = make_case(59, {.topk = 3});
+  const test::Expected expected = test::expect(input);
+  for (Rank slow{0}; slow.value() < input.ranks(); ++slow) {
+    const auto pause = test::pauses(test::seed_of_run());
+    const auto pauses_of_one = [&](std::unique_ptr<shmem::Fabric> next, Rank rank, Core core) {
+      return rank == slow ? pause(std::move(next), rank, core) : std::move(next);
+    };
+    on_each_rank(input, {.cores = 2, .decorate = pauses_of_one},
+                 [&](runtime::Communicator& comm, const test::Room& room) -> Result<std::string> {
+                   const Result<test::Tables> tables = test::run_tables(comm, input, room.counts[0]);
+                   if (!tables) return tables.error();
+                   for (const int rounds : {1, 2, 3, 7}) {
+                     test::Outcome outcome;
+                     Result<void> done = test::run_dispatch(comm, input, room, *tables, outcome);
+                     if (done) done = test::run_combine(comm, input, room, *tables, outcome);
+                     for (int round = 1; done && round < rounds; ++round) {
+                       std::fill(outcome.combined.begin(), outcome.combined.end(), test::kNoNumber);
+                       done = ops::combine_normal(comm, test::combine_args(input, room, *tables, outcome.combined));
+                     }
+                     if (!done) return done.error();
+                     const std::string found = test::difference(input, expected, comm.rank().value(), outcome);
+                     if (!found.empty()) return found;
+                   }
+                   return std::string{};
+                 });
+  }
+}
+
 TEST_CASE("T52: steps of different T and H take turns on one set of buffers, 1000 times") {
   std::vector<EpCase> cases;
   for (const std::int64_t tokens : {1, 2, 8, 64}) {

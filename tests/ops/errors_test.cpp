@@ -143,6 +143,18 @@ TEST_CASE("a capacity that is too small is refused with both figures") {
   check_refused(refusal_of(good, dispatch_with(good, more_on_one)), Errc::mismatch, "capacity is");
 }
 
+TEST_CASE("T34: ranks that were built for different numbers of tokens hear of both figures") {
+  const EpCase good = make_case(34, {.tokens = {8, 8, 8, 8}});
+  const std::int64_t eight_tokens = 4 * 8 * 2;  // of every rank
+  const auto sixteen = [&](Rank rank, ops::DispatchArgs& args) {
+    args.capacity = rank == Rank{0} ? eight_tokens : 2 * eight_tokens;
+  };
+  for (const std::int32_t cores : {1, 4}) {
+    check_refused(refusal_of(good, dispatch_with(good, sixteen), cores), Errc::mismatch,
+                  "dispatch_normal: capacity is 128 on rank 1 and 64 on rank 0: every rank must pass the same");
+  }
+}
+
 TEST_CASE("T41: a buffer of one row less than needed, or one byte too near to the end, is refused with the figures") {
   for (const ops::Quant quant : {ops::Quant::none, ops::Quant::int8}) {
     const EpCase good = make_case(41, {.quant = quant, .alignment = 4});
@@ -169,6 +181,23 @@ TEST_CASE("T41: a buffer of one row less than needed, or one byte too near to th
     check_refused(refusal_of(good, near_end(4, 4, &ops::DispatchArgs::recv_scales)), Errc::invalid_argument,
                   fmt::format("recv_scales: {} rows of 4 bytes at offset", needed));
   }
+}
+
+TEST_CASE("T77: ranks that enter two operators in different order hear of both") {
+  const EpCase good = make_case(77, {});
+  const Call crossed = [&good](runtime::Communicator& comm, const Room& room) -> Result<void> {
+    const Result<Tables> tables = run_tables(comm, good, room.counts[0]);
+    if (!tables) return tables.error();
+    std::vector<std::byte> x = good.tokens_of(comm.rank().value());
+    if (comm.rank() != Rank{1}) return ops::dispatch_normal(comm, dispatch_args(good, room, *tables, x));
+    return ops::combine_normal(comm, combine_args(good, room, *tables, x));
+  };
+  Refusal refusal = refusal_of(good, crossed);
+  for (Error& error : refusal.errors) error.context.erase(0, error.context.find("rank "));  // begins with its own
+  check_refused(
+      refusal, Errc::mismatch,
+      "rank 1 calls combine_normal while rank 0 calls dispatch_normal: every rank must call the same operators "
+      "in the same order");
 }
 
 TEST_CASE("options that ranks do not share, or that do not fit, are refused everywhere") {

@@ -142,7 +142,8 @@ TEST_CASE("T11: one rank, or no tokens anywhere") {
 
 TEST_CASE("T13: most ranks' experts receive nothing in a step, 1000 times") {
   const EpCase input = make_case(13, {.experts = 64, .topk = 10, .hidden = 4, .tokens = same_tokens(4, 1)});
-  for (const std::int32_t cores : {1, 3}) CHECK(run_case(input, {.cores = cores, .steps = 1000 / cores}) == "");
+  CHECK(run_case(input, {.steps = 1000}) == "");
+  CHECK(run_case(input, {.cores = 3, .steps = 50}) == "");
 }
 
 TEST_CASE("T14: one to three tokens, one expert of a token to all of them") {

@@ -13,9 +13,7 @@ namespace {
 
 using Because = std::optional<std::string>;
 
-std::string times(std::uint64_t count) {
-  return count == 0 ? "never" : count == 1 ? "once" : fmt::format("{} times", count);
-}
+std::string times(std::uint64_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
 
 /// The word of a kernel and of a barrier or phase in it, as published.
 bool has_magic(const Evidence& known, const Edge& edge) {
@@ -151,7 +149,7 @@ Because wrong_rank(const Evidence& known, const Edge& edge) {
     const LedgerSight there = known.sent(edge.writer, owner, edge.slot);
     const bool to_itself = owner == edge.writer && !edge.family->goes_back();
     const bool odd = to_itself || there.count >= here + 2 || (there.count > here && one_to_one());
-    if (there.value != edge.wanted || !odd) continue;
+    if (there.count == 0 || there.value != edge.wanted || !odd) continue;
     return fmt::format(
         "rank {} sent {} to rank {}, at {}, and rank {} waits for it: the slot was signalled {} there and "
         "{} here",

@@ -65,7 +65,7 @@ def rows(report):
 
 class Watched(cli.Case):
     def test_a_stopped_rank_is_the_one_that_all_wait_for(self):
-        words = (*JOB, "--steps", 150, "--json")
+        words = (*JOB, "--steps", 2000, "--json")
         undisturbed = json.loads(run(*words).stdout)
         with running(*words) as (launcher, pids):
             with stopped(pids[2]):

@@ -138,7 +138,8 @@ TEST_CASE("fault plan: each mistake is named with its line and what is right the
       {"put 1 drop", "'drop' stands where the colon should be"},
       {"signal 1 drop", "the end of the line stands where a colon should be: and behind it what goes wrong"},
       {"put 1:",
-       "the end of the line stands where what goes wrong should be: one of drop, skip, tear, double, to, slot, value, "
+       "the end of the line stands where what goes wrong should be: one of drop, late, skip, tear, double, to, slot, "
+       "value, "
        "delay, stall, stop, kill"},
       {"put 1: skip", "skip is for get, fence, quiet, wait, not for put"},
       {"wait 1: drop", "drop is for put, signal, put_signal, not for wait"},

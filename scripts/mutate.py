@@ -5,6 +5,7 @@ usage: mutate.py list  [--file F]             every mutant, and how many
        mutate.py build                        the copy of the tree that has all of them
        mutate.py run [--only KEY...] [--file F] [--runs N] [--thorough N] [--seed N] [--json FILE]
        mutate.py faults [--record]            the named faults of the protocol's specification
+       mutate.py judges                       faults of those who prove a deadlock and name its cause
 
     tree --copy--> build/mutants/src          every place that can be wrong lies behind a switch:
                                                 if (!::shmoe::mutant(17)) context_->quiet(site);
@@ -19,6 +20,9 @@ parts of them.
 tests/check/mutants/faults.json: each fault is the key of a mutant or a replacement of its own, the program and the
 world that find it, the verdicts it may end with, and one schedule with its verdict. `faults` replays the schedules;
 --record finds and shrinks them anew.
+
+tests/check/mutants/judges.json: a replacement in the code that judges live jobs, and the exhibit of the museum that then
+ends otherwise than is written on it.
 """
 
 import argparse
@@ -35,6 +39,7 @@ import schemata  # noqa: E402
 
 LISTS = ROOT / "tests/check/mutants"
 FAULTS = LISTS / "faults.json"
+JUDGES = LISTS / "judges.json"
 
 
 def read_faults():
@@ -44,7 +49,7 @@ def read_faults():
 def all_mutants():
     """The generated ones, then the faults with a text of their own."""
     generated = schemata.mutants_of(ROOT)
-    written = schemata.hand_written(ROOT, read_faults())
+    written = schemata.hand_written(ROOT, {**read_faults(), **json.loads(JUDGES.read_text())})
     for number, mutant in enumerate(generated + written, 1):
         mutant.number = number
     return generated, written
@@ -148,10 +153,23 @@ def faults(args):
     return 1 if wrong else 0
 
 
+def judges(args):
+    _, written, checker = make_checker(args)
+    named = json.loads(JUDGES.read_text())
+    missed = 0
+    for name, fault in named.items():
+        mutant = next(m for m in written if m.key.endswith(f":fault:{name}"))
+        noticed = checker.call(mutant.number, "run", fault["exhibit"], command="museum") is not None
+        missed += not noticed
+        print(f"{name:4} {fault['exhibit']:5} {mutant.where}: {'found' if noticed else 'MISSED'}")
+    print(f"mutate: {len(named) - missed} of {len(named)} faults of judges found")
+    return 1 if missed else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, act in (("list", list_mutants), ("build", build), ("run", run), ("faults", faults)):
+    for name, act in (("list", list_mutants), ("build", build), ("run", run), ("faults", faults), ("judges", judges)):
         command = commands.add_parser(name)
         command.set_defaults(act=act)
         if name in ("list", "run"):

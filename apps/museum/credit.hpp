@@ -2,7 +2,10 @@
 // Reverse All2All reduced to its signals: a producer fills slots of every rank, a consumer takes its own and gives each back.
 //
 //   slot [buffer][source][task] of the consumer's rank:   0 free --producer--> 1 full --consumer--> 0
+//
+// In the checker with a word behind each slot.
 
+#include "apps/check/kernels.hpp"
 #include "apps/museum/exhibit.hpp"
 
 namespace shmoe::apps::credit {
@@ -24,26 +27,55 @@ inline Slot slot(const runtime::CoreContext& context, std::uint32_t block, Rank 
   return context.slots().family("task").at(block % kBuffers, source, task);
 }
 
-/// The producer: the slot is free, and full afterwards.
-inline void fill(runtime::CoreContext& context, Rank target, std::uint32_t block, std::uint32_t task) {
+/// The producer: the slot is free.
+inline void await_credit(runtime::CoreContext& context, Rank target, std::uint32_t block, std::uint32_t task) {
   const Slot mine = slot(context, block, context.rank(), task);
   context.wait({.where = target, .slots = {&mine, 1}, .compare = Compare::equal, .value = 0}).ordering_only();
-  context.signal(target, mine, shmem::SignalOp::set, 1);
+}
+
+inline void notify(runtime::CoreContext& context, Rank target, std::uint32_t block, std::uint32_t task) {
+  context.signal(target, slot(context, block, context.rank(), task), shmem::SignalOp::set, 1);
+}
+
+/// The producer: the slot is free, and full afterwards.
+inline void fill(runtime::CoreContext& context, Rank target, std::uint32_t block, std::uint32_t task) {
+  await_credit(context, target, block, task);
+  notify(context, target, block, task);
 }
 
 /// The consumer: the slot is full, and stays so until it is given back.
-inline void take(runtime::CoreContext& context, Rank source, std::uint32_t block, std::uint32_t task) {
-  context.wait(slot(context, block, source, task), Compare::equal, 1).ordering_only();
+inline shmem::Witness take(runtime::CoreContext& context, Rank source, std::uint32_t block, std::uint32_t task) {
+  return consume_token(context.wait(slot(context, block, source, task), Compare::equal, 1));
 }
 
 inline void give_back(runtime::CoreContext& context, Rank source, std::uint32_t block, std::uint32_t task) {
   context.signal(context.rank(), slot(context, block, source, task), shmem::SignalOp::set, 0);
 }
 
+/// Where the word of a slot lies.
+inline Offset place(const runtime::CoreContext& context, std::uint32_t block, Rank source, std::uint32_t task) {
+  constexpr Offset kWords{64 * 1024};
+  const std::size_t row = block % kBuffers * static_cast<std::size_t>(context.ranks()) + source.index();
+  return kWords + Bytes{8 * (row * kTasks + task)};
+}
+
+/// Order:   puts only
+inline void store(runtime::CoreContext& context, Rank target, std::uint32_t block, std::uint32_t task) {
+  const std::uint64_t word = block + 1;
+  context.put(target, place(context, block, context.rank(), task), std::span{&word, 1});
+}
+
+inline void load(runtime::CoreContext& context, Rank source, std::uint32_t block, std::uint32_t task,
+                 const shmem::Witness& full) {
+  std::uint64_t word = 0;
+  context.get(context.rank(), place(context, block, source, task), std::span{&word, 1}, full);
+  if (word != block + 1) wrong(context, "a word of another block");
+}
+
 /// Every (block, rank, task) in the order of the published loops.
 template <class Act>
-void each_task(const runtime::CoreContext& context, const Act& act) {
-  for (std::uint32_t block = 0; block < kBlocks; ++block) {
+void each_task(const runtime::CoreContext& context, const Act& act, std::uint32_t blocks = kBlocks) {
+  for (std::uint32_t block = 0; block < blocks; ++block) {
     for (std::uint32_t task = 0; task < kTasks; ++task) {
       for (Rank rank{0}; rank.value() < context.ranks(); ++rank) act(block, rank, task);
     }
@@ -57,6 +89,14 @@ inline void produce(runtime::CoreContext& context) {
 inline void consume(runtime::CoreContext& context) {
   each_task(context, [&](std::uint32_t block, Rank source, std::uint32_t task) {
     take(context, source, block, task);
+    give_back(context, source, block, task);
+  });
+}
+
+/// The consumer, with its words.
+inline void consume_words(runtime::CoreContext& context) {
+  each_task(context, [&](std::uint32_t block, Rank source, std::uint32_t task) {
+    load(context, source, block, task, take(context, source, block, task));
     give_back(context, source, block, task);
   });
 }

@@ -22,8 +22,12 @@ struct Exhibit {
   std::string faults = {};  // a plan as in apps/11_faults
   /// Slot families of its own; may be empty.
   std::function<void(shmem::SlotPlan&, const shmem::BlockMap&)> slots = {};
-  /// What each rank does.
-  std::function<Result<void>(runtime::World&)> run;
+  // One of the two.
+  /// What each rank does, in processes of its own.
+  std::function<Result<void>(runtime::World&)> run = {};
+  /// What each rank does in the checker, which tries schedules until one fails: memory that is read too early or written
+  /// too early looks right on most machines.
+  std::function<Result<void>(runtime::Communicator&)> checked = {};
 };
 
 /// All of them, in the order of the catalogue.
@@ -33,6 +37,12 @@ std::vector<Exhibit> collection();
 inline std::function<Result<void>(runtime::World&)> kernel(const char* op,
                                                            std::function<void(runtime::CoreContext&)> body) {
   return [op, body = std::move(body)](runtime::World& world) { return world.all().launch(op, body); };
+}
+
+/// The same in the checker.
+inline std::function<Result<void>(runtime::Communicator&)> checked_kernel(
+    const char* op, std::function<void(runtime::CoreContext&)> body) {
+  return [op, body = std::move(body)](runtime::Communicator& comm) { return comm.launch(op, body); };
 }
 
 /// A kernel of so many barriers.

@@ -5,28 +5,75 @@
 
 namespace shmoe::apps {
 
-// Zero-buffer barriers and flags
+// The expert-parallel path as published
 Exhibit double_barrier();
 Exhibit barrier_of_next_kernel();
+Exhibit no_exit_in_combine();
+Exhibit no_exit_in_notify();
 Exhibit kernel_left_out();
 Exhibit fewer_cores();
+Exhibit skewed_routing();
+Exhibit row_spills_over();
+Exhibit counts_not_zeroed();
+Exhibit no_time_limit();
+
+// The same with one ingredient taken away
 Exhibit one_buffer();
+Exhibit round_counted_twice();
 Exhibit round_not_counted();
+Exhibit sequence_not_counted();
 Exhibit sequence_not_reset();
+Exhibit no_first_sync_all();
+Exhibit no_last_sync_all();
+Exhibit no_quiet();
+Exhibit no_entry_in_dispatch();
+Exhibit no_exit_in_dispatch();
+Exhibit no_entry_in_combine();
+Exhibit no_barrier_in_notify();
+Exhibit inclusive_prefix();
 Exhibit idle_core_leaves();
+
+// Detours, attention to experts, and the host
 Exhibit flag_never_set();
 Exhibit non_member_skips();
-Exhibit peer_dies();
-Exhibit wait_range_too_long();
-Exhibit ring_waits_first();
-Exhibit host_clears_late();
+Exhibit group_changes();
+Exhibit round_wraps();
+Exhibit too_few_cores();
+Exhibit only_one_direction();
+Exhibit option_differs();
+Exhibit cores_change();
+Exhibit empty_variant();
+Exhibit window_too_small();
+Exhibit freed_too_early();
+Exhibit groups_differ();
+Exhibit rank_beyond();
+Exhibit rest_left_out();
 
 // Credits of the tile language
+Exhibit credits();
 Exhibit credit_missing();
+Exhibit double_reset();
+Exhibit double_reset_refused();
+Exhibit host_clears_late();
 Exhibit oversized_grid();
+Exhibit flat_task_number();
+Exhibit wait_range_too_long();
+Exhibit notify_to_itself();
 Exhibit own_group();
+Exhibit no_fence();
+Exhibit token_dropped();
+Exhibit no_credit_awaited();
 Exhibit merged_signals();
+Exhibit a_buffer_a_block();
 Exhibit divergent_barrier();
+Exhibit slots_share_a_line();
+Exhibit add_stored();
+Exhibit slot_of_last_launch();
+Exhibit too_many_slots_awaited();
 Exhibit unequal_steps();
+Exhibit peer_dies();
+
+// And the first one that everybody writes
+Exhibit ring_waits_first();
 
 }  // namespace shmoe::apps

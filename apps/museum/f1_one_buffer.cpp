@@ -1,23 +1,8 @@
 // overrun: buffer reused too early
 #include "apps/museum/exhibits.hpp"
+#include "apps/museum/hand_barrier.hpp"
 
 namespace shmoe::apps {
-namespace {
-
-/// A barrier without ping-pong: every round in buffer 0.
-void barrier_in_one_buffer(runtime::CoreContext& context, std::uint64_t magic) {
-  const std::uint64_t word = shmem::published_word(magic, 1);
-  for (Rank rank{0}; rank.value() < context.ranks(); ++rank) {
-    if (rank == context.rank()) continue;
-    context.signal(rank, context.slots().flag().at(0, context.rank()), shmem::SignalOp::set, word);
-  }
-  for (Rank rank{0}; rank.value() < context.ranks(); ++rank) {
-    if (rank == context.rank()) continue;
-    context.wait(context.slots().flag().at(0, rank), Compare::equal, word).ordering_only();
-  }
-}
-
-}  // namespace
 
 Exhibit one_buffer() {
   return {.name = "F1",
@@ -31,8 +16,10 @@ Exhibit one_buffer() {
           .faults = "rank 1 in step launch 1 wait 1 flag: late",
           .run = [](runtime::World& world) -> Result<void> {
             for (std::uint64_t magic = 1; magic <= 3; ++magic) {
-              const Result<void> done = world.all().launch(
-                  "step", [magic](runtime::CoreContext& context) { barrier_in_one_buffer(context, magic); });
+              const Result<void> done = world.all().launch("step", [magic](runtime::CoreContext& context) {
+                hand::tell(context, 0, shmem::published_word(magic, 1));
+                hand::hear(context, 0, shmem::published_word(magic, 1));
+              });
               if (!done) return done;
             }
             return {};

@@ -1,19 +1,8 @@
 // overrun: magic drift
 #include "apps/museum/exhibits.hpp"
+#include "apps/museum/hand_barrier.hpp"
 
 namespace shmoe::apps {
-namespace {
-
-/// One barrier of a kernel, numbered by hand.
-void numbered_barrier(runtime::CoreContext& context, std::uint64_t magic, std::uint32_t sequence) {
-  const std::uint64_t word = shmem::published_word(magic, sequence);
-  const Rank peer{1 - context.rank().value()};
-  const shmem::SlotFamily& family = context.slots().flag();
-  context.signal(peer, family.at(magic & 1, context.rank()), shmem::SignalOp::set, word);
-  context.wait(family.at(magic & 1, peer), Compare::equal, word).ordering_only();
-}
-
-}  // namespace
 
 Exhibit sequence_not_reset() {
   return {.name = "F5",
@@ -27,8 +16,11 @@ Exhibit sequence_not_reset() {
           .run = [](runtime::World& world) -> Result<void> {
             for (std::uint64_t magic = 2; magic <= 3; ++magic) {
               const bool faulty = world.rank() == Rank{1} && magic == 3;
-              const Result<void> done = world.all().launch(
-                  "step", [=](runtime::CoreContext& context) { numbered_barrier(context, magic, faulty ? 2 : 1); });
+              const std::uint64_t word = shmem::published_word(magic, faulty ? 2 : 1);
+              const Result<void> done = world.all().launch("step", [=](runtime::CoreContext& context) {
+                hand::tell(context, magic & 1, word);
+                hand::hear(context, magic & 1, word);
+              });
               if (!done) return done;
             }
             return {};

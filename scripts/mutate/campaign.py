@@ -54,11 +54,11 @@ class Checker:
         self.program = program
         self.limit_s = limit_s
 
-    def call(self, mutant, *words):
+    def call(self, mutant, *words, command="check"):
         """What the command found, with its exit code and output; None where it says that all is well."""
         environment = {**os.environ, "SHMOE_MUTANT": str(mutant)}
         try:
-            ran = subprocess.run([self.program, "check", *words], env=environment, capture_output=True, text=True,
+            ran = subprocess.run([self.program, command, *words], env=environment, capture_output=True, text=True,
                                  timeout=self.limit_s)
         except subprocess.TimeoutExpired:
             return Found("timeout")

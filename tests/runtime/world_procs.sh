@@ -119,7 +119,7 @@ for rank in 0 1 3 4; do same_on_all 'killed' killed $rank $rank 'rank 2 is gone 
 echo 'passed: survivors of a killed rank name it'
 start gone 4 0 3 leave 0 20
 finish
-same_on_all 'left early' gone 1 3 'rank 0 is gone (pid '
+same_on_all 'left early' gone 1 3 'from rank 0 of rank '
 echo 'passed: a rank that leaves early is named'
 
 # A job that never becomes complete.

@@ -1,0 +1,30 @@
+// unordered read
+#include "apps/museum/ep.hpp"
+#include "apps/museum/exhibits.hpp"
+#include "apps/museum/hand_barrier.hpp"
+
+namespace shmoe::apps {
+
+Exhibit no_first_sync_all() {
+  return {.name = "F6",
+          .what = "a barrier without its first SyncAll",
+          .expected = "unordered read",
+          .story =
+              "Core 0 tells the other ranks that this one is there, and its core 1 is still sending. The flag precedes "
+              "the rows of all cores but the one that sets it.",
+          .cores = 2,
+          .profile = kFaithful202607,
+          .checked = checked_kernel("dispatch", [](runtime::CoreContext& context) {
+            WordTable rows(context, ep::kRows);
+            rows.write(1);
+            context.quiet();
+            if (context.core() == Core{0}) {
+              hand::tell(context, 1, 1);
+              hand::hear(context, 1, 1);
+            }
+            const shmem::Witness everyone = context.sync_all();
+            ep::each_rank(context, [&](Rank source) { rows.expect_all(source, 1, everyone); });
+          })};
+}
+
+}  // namespace shmoe::apps

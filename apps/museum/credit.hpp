@@ -27,8 +27,9 @@ inline Slot slot(const runtime::CoreContext& context, std::uint32_t block, Rank 
   return context.slots().family("task").at(block % kBuffers, source, task);
 }
 
-/// The producer: the slot is free.
+/// The producer: the slot is free. What it has sent lands first: a 0 that lies before its own 1 is no credit.
 inline void await_credit(runtime::CoreContext& context, Rank target, std::uint32_t block, std::uint32_t task) {
+  context.quiet();
   const Slot mine = slot(context, block, context.rank(), task);
   context.wait({.where = target, .slots = {&mine, 1}, .compare = Compare::equal, .value = 0}).ordering_only();
 }

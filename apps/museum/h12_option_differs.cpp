@@ -13,8 +13,8 @@ Exhibit option_differs() {
               "the call that all ranks compare.",
           .cores = 3,
           .run = kernel("a2e", [](runtime::CoreContext& context) {
-            if (context.core() != Core{0}) return;
             runtime::ZeroBufferSync sync(context);
+            if (context.core() != Core{0}) return;
             if (context.rank() == Rank{0}) sync.set_flag(Rank{1}, 0, 1);
             if (context.rank() == Rank{1}) sync.wait_flag_range(Rank{0}, 0, 3, 1);
           })};

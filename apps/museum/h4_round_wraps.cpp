@@ -1,4 +1,4 @@
-// deadlock cycle
+// overrun
 #include "apps/museum/exhibits.hpp"
 #include "apps/museum/hand_barrier.hpp"
 
@@ -7,7 +7,7 @@ namespace shmoe::apps {
 Exhibit round_wraps() {
   return {.name = "H4",
           .what = "the round wraps from an odd number to an odd one, and both use one buffer",
-          .expected = "deadlock cycle",
+          .expected = "overrun",
           .story =
               "The published count goes from 2^30 - 1 to 1. Both are odd, so for once two rounds in a row use the same "
               "buffer, and the second overtakes the first as in F1.",

@@ -40,7 +40,7 @@ constexpr const char* kDescription =
     "the number of the barrier in the kernel counts as well, and the next kernel's first may overrun the last.\n\n"
     "The table, over the measured steps: tokens and rows received are sums; ranks/token is the mean of the different\n"
     "ranks that a token goes to; GB/s is rows sent by the time in the operator, waiting for other ranks included.\n"
-    "Exit code: 0 verified; 1 failed; 85 broken contract (86 reserved); 128 + signal for a killed rank.";
+    "Exit code: 0 verified; 1 failed; 85 broken contract; 86 proven deadlock; 128 + signal for a killed rank.";
 
 constexpr std::int32_t kDefaultRanks = 4;
 constexpr std::array kDtypes{DType::bf16, DType::fp16, DType::fp32};

@@ -200,7 +200,7 @@ Verdict judge(const Sight& sight) {
     verdict.text = "a signal went to another rank or slot than the one that is waited for";
   }
   const auto at_cause = [&](const StuckWait& wait) { return wait.rank == cause.rank && wait.core == cause.core; };
-  std::ranges::stable_partition(verdict.stuck, at_cause);
+  std::stable_partition(verdict.stuck.begin(), verdict.stuck.end(), at_cause);
   return verdict;
 }
 

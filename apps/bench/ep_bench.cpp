@@ -2,7 +2,9 @@
 
 #include "apps/bench/ep_figures.hpp"
 #include "apps/bench/ep_report.hpp"
+#include "apps/bench/inspector.hpp"
 #include "apps/bench/mpi_contenders.hpp"
+#include "apps/shmoe/collective.hpp"
 #include "apps/shmoe/say.hpp"
 
 namespace shmoe::apps {
@@ -159,6 +161,26 @@ Result<BenchReport> bench_notes(BenchPlace& place, const EpPlan& plan) {
   BenchReport report{.rows = {}, .text = heading_of(place, plan, fmt::to_string(plan.shape.topk))};
   shapes->add(report, "dispatch", EpPart::dispatch, "diagnose.overhead");
   shapes->add(report, "combine", EpPart::combine, "diagnose.overhead.combine");
+  TwoShapes::add_verdict(report);
+  return report;
+}
+
+Result<BenchReport> bench_inspection(BenchPlace& place, const EpPlan& plan, const std::string& folder) {
+  std::optional<Inspector> inspector;
+  std::optional<Error> fault;
+  if (place.world.rank() == Rank{0}) {
+    auto started = Inspector::start(folder);
+    if (started) inspector.emplace(*std::move(started));
+    if (!started) fault = started.error();
+  }
+  if (auto ready = agree(place.world.all(), "the inspector", fault); !ready) return std::move(ready).error();
+  const auto shapes = TwoShapes::run(place, plan, "looked at", plan.shape, "alone", [&](bool at_work) {
+    if (inspector) inspector->look(at_work);
+  });
+  if (!shapes) return shapes.error();
+  BenchReport report{.rows = {}, .text = heading_of(place, plan, fmt::to_string(plan.shape.topk))};
+  shapes->add(report, "dispatch", EpPart::dispatch, "diagnose.inspection");
+  shapes->add(report, "combine", EpPart::combine, "diagnose.inspection.combine");
   TwoShapes::add_verdict(report);
   return report;
 }

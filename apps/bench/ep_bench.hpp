@@ -1,5 +1,5 @@
 #pragma once
-// `shmoe bench ep`, `shmoe bench topk` and `shmoe bench int8`: how long dispatch and combine take.
+// `shmoe bench ep`, and what a choice costs dispatch and combine: topk, int8, notes, inspection.
 
 #include "apps/bench/bench_job.hpp"
 #include "apps/bench/ep_blocks.hpp"
@@ -17,5 +17,8 @@ Result<BenchReport> bench_int8(BenchPlace& place, const EpPlan& plan);
 
 /// With wait records, ledger and events by turns with none of them.
 Result<BenchReport> bench_notes(BenchPlace& place, const EpPlan& plan);
+
+/// With an inspector that looks at all there is, without pause, by turns with none. `folder`: where `shmoe` is.
+Result<BenchReport> bench_inspection(BenchPlace& place, const EpPlan& plan, const std::string& folder);
 
 }  // namespace shmoe::apps

@@ -56,6 +56,11 @@ constexpr const char* kNotesHelp =
     "by\n"
     "turns with none of them, in one job. The figure is the quotient of the times.\n\n"
     "  mpirun -np 2 shmoe bench notes --blocks 200";
+constexpr const char* kInspectionHelp =
+    "What it costs to be looked at: dispatch and combine while `shmoe inspect` reads everything a thousand times a "
+    "second,\n"
+    "by turns with nobody looking, in one job. Needs a processor for the inspector beside those of the ranks.\n\n"
+    "  mpirun -np 2 shmoe bench inspection --blocks 200";
 constexpr const char* kBarrierHelp =
     "One round of the barrier of all ranks, within a kernel and as a call of the host, beside MPI_Barrier and, of two\n"
     "ranks, beside a bare flag there and back.\n\n"
@@ -129,6 +134,13 @@ int run_ep(const BenchOptions& options) { return run_rows("shmoe bench ep", opti
 
 int run_notes(const BenchOptions& options) { return run_rows("shmoe bench notes", options, bench_notes); }
 
+std::string own_folder() { return std::filesystem::read_symlink("/proc/self/exe").parent_path(); }
+
+int run_inspection(const BenchOptions& options) {
+  return run_rows("shmoe bench inspection", options,
+                  [](BenchPlace& place, const EpPlan& plan) { return bench_inspection(place, plan, own_folder()); });
+}
+
 int run_int8(const BenchOptions& options) { return run_rows("shmoe bench int8", options, bench_int8); }
 
 int run_topk(const BenchOptions& options) {
@@ -194,7 +206,7 @@ int run_jobs(const std::string& name, const std::string& words, const BenchOptio
              Result<BenchReport> (*body)(const Plan&, const std::string& folder)) {
   if (auto alone = check_alone("starts the ranks itself"); !alone) return refuse(name, alone.error());
   if (auto writable = check_writable(options.json); !writable) return bench_failed(name, writable.error());
-  const auto report = body(plan, std::filesystem::read_symlink("/proc/self/exe").parent_path());
+  const auto report = body(plan, own_folder());
   if (!report) return bench_failed(name, report.error());
   const auto written = write_report(*report, fmt::format("{} {}", name, words), options.json);
   return written ? 0 : bench_failed(name, written.error());
@@ -284,6 +296,7 @@ class CommandLine {
     });
     add("int8", kInt8Help, run_int8, [&](CLI::App& app) { add_shape(app, options_); });
     add("notes", kNotesHelp, run_notes, [&](CLI::App& app) { add_shape(app, options_); });
+    add("inspection", kInspectionHelp, run_inspection, [&](CLI::App& app) { add_shape(app, options_); });
     add("barrier", kBarrierHelp, run_barrier, [&](CLI::App& app) {
       add_count(app, "--rounds", options_.barrier.rounds, "rounds of a block, default 1000");
       add_count(app, "--blocks", options_.barrier.blocks, "blocks, default 20");

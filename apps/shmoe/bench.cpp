@@ -18,6 +18,7 @@ constexpr const char* kDescription =
     "  mpirun -np 2 shmoe bench int8        what int8 rows save in dispatch\n"
     "  mpirun -np 2 shmoe bench barrier     a round of the barrier, beside MPI_Barrier\n"
     "  mpirun -np 2 shmoe bench notes       what records, ledger and events cost dispatch and combine\n"
+    "  mpirun -np 2 shmoe bench inspection  what it costs them to be looked at\n"
     "  shmoe bench diagnose                 from a deadlock to its printed proof, 8 ranks of 4 cores\n"
     "  shmoe bench start                    from exec to the end of the first operator, 8 ranks\n"
     "  shmoe bench heap                     what the symmetric heap costs and how full it gets\n"

@@ -20,9 +20,10 @@ constexpr const char* kDescription =
     "  shmoe inspect --once --events 20  once, with the last 20 signals and waits\n"
     "  shmoe inspect --slots barrier     with the words of a family of flags, a row a rank\n"
     "  shmoe inspect --save stuck.job    keeps all that can be seen now; `shmoe inspect stuck.job` shows it\n\n"
-    "On a terminal the view is renewed twice a second until the job ends or you press Ctrl-C. It is read from the "
-    "memory\n"
-    "in which the ranks keep their records: nothing is written there, no rank is stopped or asked.\n\n"
+    "On a terminal the view is renewed twice a second, or --every so many milliseconds, until the job ends or you "
+    "press\n"
+    "Ctrl-C. It is read from the memory in which the ranks keep their records: nothing is written there, no rank is "
+    "stopped or asked.\n\n"
     "How to read it: a core that waits says for which slot, what it expects there, what it sees, and which rank "
     "writes\n"
     "it. Go from there to that rank, and so on: you end at the root of the wait graph, the rank that others wait for "
@@ -37,6 +38,7 @@ struct InspectOptions {
   std::string job;
   std::string save;
   InspectChoice choice;
+  std::optional<std::int64_t> every_ms;
   bool once = false;
   bool json = false;
 };
@@ -55,13 +57,14 @@ std::string fitted(const std::string& text) {
 }
 
 int watch(runtime::JobView& job, const InspectOptions& options) {
+  const auto period = options.every_ms ? std::chrono::milliseconds{*options.every_ms} : kPeriod;
   while (true) {
     const auto inspection = inspect(job, options.choice);
     if (!inspection) return failed("shmoe inspect", inspection.error());
     fmt::print("\x1b[H\x1b[2J{}", fitted(to_text(*inspection)));
     std::fflush(stdout);
     if (job.ended()) break;
-    shmem::wait_until([&] { return false; }, kPeriod);
+    shmem::wait_until([&] { return false; }, period);
   }
   fmt::print("the job has ended\n");
   return 0;
@@ -99,7 +102,7 @@ int inspect_job(const InspectOptions& options) {
     const Result<void> saved = (*view)->save(options.save);
     return saved ? 0 : failed("shmoe inspect", saved.error());
   }
-  const bool once = options.once || options.json || isatty(STDOUT_FILENO) == 0;
+  const bool once = options.once || options.json || (!options.every_ms && isatty(STDOUT_FILENO) == 0);
   return once ? show_once(**view, options) : watch(**view, options);
 }
 
@@ -119,8 +122,12 @@ void add_inspect(CLI::App& app, Invocation& invocation) {
       ->type_name("N");
   command->add_option("--save", options->save, "write what can be seen now to a file, and show nothing")
       ->type_name("FILE");
-  command->add_flag("--once", options->once, "look once, as without a terminal");
-  command->add_flag("--json", options->json, "look once, as one JSON object");
+  CLI::Option* every =
+      command->add_option("--every", options->every_ms, "renew the view so often, also without a terminal")
+          ->check(within<std::int64_t>(1, 3'600'000))
+          ->type_name("MS");
+  command->add_flag("--once", options->once, "look once, as without a terminal")->excludes(every);
+  command->add_flag("--json", options->json, "look once, as one JSON object")->excludes(every);
   command->callback([options, &invocation] { invocation.exit_code = inspect_job(*options); });
 }
 

@@ -132,6 +132,11 @@ class Alone(Bench):
         self.assertGreater(rows["diagnose.overhead"]["value"], 0)
         self.assertGreater(rows["diagnose.overhead.combine"]["value"], 0)
 
+    def test_looked_at_and_alone(self):
+        rows = self.report(self.launched(2, "inspection", *SMALL, "--json"))
+        self.assertGreater(rows["diagnose.inspection"]["value"], 0)
+        self.assertGreater(rows["diagnose.inspection.combine"]["value"], 0)
+
     def test_a_deadlock_and_its_proof(self):
         rows = self.report(run("bench", "diagnose", "--ranks", 3, "--cores", 2, "--repeats", 2, "--json"))
         self.assertEqual(rows["diagnose.proof_ms"]["ranks"], 3)

@@ -56,6 +56,7 @@ class TileWords {
     comparisons();
     if (context_.cores() > 1) doors();
     gets();
+    from_everybody();
     from_all();
     from_some();
   }
@@ -201,6 +202,16 @@ class TileWords {
     for (Rank peer{0}; peer.value() < tile_.num_ranks(); ++peer) {
       if (peer != tile_.rank()) act(peer);
     }
+  }
+
+  /// Slots in a row.
+  void from_everybody() {
+    for (Rank to{0}; to.value() < tile_.num_ranks(); ++to) store(to, 400 + tile_.rank().value());
+    tile_.fence();
+    for (Rank to{0}; to.value() < tile_.num_ranks(); ++to) tile_.notify(peer_of(tile_.rank()), to, step(0));
+    const auto ranks = static_cast<std::uint32_t>(tile_.num_ranks());
+    const auto everybody = consume_token(tile_.wait(peer_of(Rank{0}), ranks, step(0), Compare::at_least));
+    for (Rank from{0}; from.value() < tile_.num_ranks(); ++from) expect(from, 400 + from.value(), everybody);
   }
 
   void from_all() {

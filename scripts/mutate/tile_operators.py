@@ -29,7 +29,7 @@ TEXTS = {
     "ops/tile/all2all_tasks.hpp": {
         "buffer_of": [("block % tiling_.buffers", "block")],
         "blocks": [("ceil_div(shape_.rows, tiling_.block_rows)", "shape_.rows / tiling_.block_rows")],
-        "rows_of": [("block * tiling_.block_rows", "block * tiling_.block_rows - 1")],
+        "rows_of": [("block * tiling_.block_rows", "block * tiling_.block_rows + 1")],
         "task": [("index / ranks_", "index"), ("index % ranks_", "0"), ("u % shape_.heads", "0"),
                  ("u / shape_.heads * tiling_.block_dim", "0"), ("first + tiling_.block_dim", "first + 1")],
         "first_task": [("worker", "worker + 1"), ("behind + workers", "behind"),

@@ -41,19 +41,19 @@ class AlteredFabric final : public shmem::PassingFabric {
   Without without_;
 };
 
-/// Four blocks of one row, and two tasks for each peer.
-inline All2AllProblem problem(std::int32_t buffers, ops::All2AllWay way = ops::All2AllWay::reverse) {
-  return {.way = way,
-          .shape = {.rows = 4, .heads = 2, .dim = 1},
-          .tiling = {.block_rows = 1, .block_dim = 1, .buffers = buffers}};
+/// Four blocks of one row in two buffers, and two tasks for each peer.
+inline All2AllProblem problem() {
+  return {.shape = {.rows = 4, .heads = 2, .dim = 1}, .tiling = {.block_rows = 1, .block_dim = 1, .buffers = 2}};
 }
-constexpr std::int32_t kTwoBuffers = 2;
-constexpr std::int32_t kABufferABlock = 4;
+/// Two blocks of one row, each in a buffer of its own.
+inline All2AllProblem buffer_a_block(ops::All2AllWay way = ops::All2AllWay::reverse) {
+  return {.way = way,
+          .shape = {.rows = 2, .heads = 1, .dim = 1},
+          .tiling = {.block_rows = 1, .block_dim = 1, .buffers = 2}};
+}
 
-inline std::function<void(shmem::SlotPlan&, const shmem::BlockMap&)> slots(std::int32_t buffers) {
-  return [buffers](shmem::SlotPlan& plan, const shmem::BlockMap& map) {
-    declare_all2all_slots(problem(buffers), plan, map);
-  };
+inline std::function<void(shmem::SlotPlan&, const shmem::BlockMap&)> slots(const All2AllProblem& problem) {
+  return [problem](shmem::SlotPlan& plan, const shmem::BlockMap& map) { declare_all2all_slots(problem, plan, map); };
 }
 
 /// The kernel, and nothing before or behind it: no barrier either.
@@ -83,10 +83,10 @@ inline Result<void> clear(runtime::Communicator& comm) {
 /// One launch in two buffers, each of them used twice.
 inline std::function<Result<void>(runtime::Communicator&)> once(Without without) {
   return [without](runtime::Communicator& comm) -> Result<void> {
-    const Result<Offset> buffers = allocate_all2all(comm, problem(kTwoBuffers));
+    const Result<Offset> buffers = allocate_all2all(comm, problem());
     if (!buffers) return buffers.error();
     if (Result<void> met = comm.barrier(); !met) return met;
-    return launch(comm, problem(kTwoBuffers), *buffers, 0, without);
+    return launch(comm, problem(), *buffers, 0, without);
   };
 }
 
@@ -96,7 +96,7 @@ inline std::function<Result<void>(runtime::Communicator&)> without_credits(
     ops::All2AllWay way, std::function<Result<void>(runtime::Communicator&)> between) {
   return [way, between = std::move(between)](runtime::Communicator& comm) -> Result<void> {
     constexpr Without kCredits{.wait_free = true, .give_back = true};
-    const All2AllProblem all = problem(kABufferABlock, way);
+    const All2AllProblem all = buffer_a_block(way);
     const Result<Offset> buffers = allocate_all2all(comm, all);
     if (!buffers) return buffers.error();
     if (Result<void> met = comm.barrier(); !met) return met;

@@ -12,7 +12,7 @@ Exhibit credits() {
               "Wait for the credit, store, fence, notify; wait for the notify, load, give back. It is here so that you "
               "can see what silence looks like: none of the schedules fails.",
           .cores = 2,
-          .slots = all2all::slots(all2all::kTwoBuffers),
+          .slots = all2all::slots(all2all::problem()),
           .checked = all2all::once({})};
 }
 

@@ -13,7 +13,7 @@ Exhibit token_dropped() {
               "consumer of the all-to-all loads at once. Here a token that is not consumed is an error of the "
               "compiler.",
           .cores = 2,
-          .slots = all2all::slots(all2all::kTwoBuffers),
+          .slots = all2all::slots(all2all::problem()),
           .checked = all2all::once({.wait_full = true})};
 }
 

@@ -1,5 +1,4 @@
 // deadlock cycle: slot erased
-#include "apps/museum/credit.hpp"
 #include "apps/museum/exhibits.hpp"
 
 namespace shmoe::apps {
@@ -59,7 +58,13 @@ Exhibit slots_share_a_line() {
               "nobody who may write the slot has taken it away. On such a machine a slot needs a line of its own. The "
               "caches here are coherent: our slots lie 32 bytes apart, two in a line, and lose nothing by it.",
           .cores = 2,
-          .slots = credit::declare,
+          .slots =
+              [](shmem::SlotPlan& slots, const shmem::BlockMap& map) {
+                slots.declare({.name = "task",
+                               .base = map.user_data.at,
+                               .sources = static_cast<std::uint32_t>(slots.ranks()),
+                               .events = 2});
+              },
           .run = kernel("notify", notify_from_two_cores)};
 }
 

@@ -12,7 +12,7 @@ Exhibit no_fence() {
       .story =
           "The notify overtakes the rows that it announces. On x86 nothing of it is to be seen, and every test passes.",
       .cores = 2,
-      .slots = all2all::slots(all2all::kTwoBuffers),
+      .slots = all2all::slots(all2all::problem()),
       .checked = all2all::once({.fence = true})};
 }
 

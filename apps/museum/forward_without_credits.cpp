@@ -6,7 +6,7 @@ namespace shmoe::apps {
 
 Exhibit forward_without_credits() {
   return {
-      .name = "FORWARD",
+      .name = "FWD",
       .what = "the forward all-to-all without credits, as published: a buffer a block, and a host that clears",
       .expected = "clean",
       .story =
@@ -14,7 +14,7 @@ Exhibit forward_without_credits() {
           "clears its slots once all are done, and all meet again. It takes memory for all blocks and two "
           "barriers a launch. D3A leaves out the clearing, D3B the second barrier.",
       .cores = 2,
-      .slots = all2all::slots(all2all::kABufferABlock),
+      .slots = all2all::slots(all2all::buffer_a_block()),
       .checked = all2all::without_credits(ops::All2AllWay::forward, [](runtime::Communicator& comm) -> Result<void> {
         if (Result<void> met = comm.barrier(); !met) return met;
         if (Result<void> cleared = all2all::clear(comm); !cleared) return cleared;

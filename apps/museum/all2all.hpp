@@ -45,11 +45,11 @@ class AlteredFabric final : public shmem::PassingFabric {
 inline All2AllProblem problem() {
   return {.shape = {.rows = 4, .heads = 2, .dim = 1}, .tiling = {.block_rows = 1, .block_dim = 1, .buffers = 2}};
 }
-/// Two blocks of one row, each in a buffer of its own.
-inline All2AllProblem buffer_a_block(ops::All2AllWay way = ops::All2AllWay::reverse) {
+/// So many blocks of one row, each in a buffer of its own.
+inline All2AllProblem buffer_a_block(std::int32_t blocks, ops::All2AllWay way = ops::All2AllWay::reverse) {
   return {.way = way,
-          .shape = {.rows = 2, .heads = 1, .dim = 1},
-          .tiling = {.block_rows = 1, .block_dim = 1, .buffers = 2}};
+          .shape = {.rows = blocks, .heads = 1, .dim = 1},
+          .tiling = {.block_rows = 1, .block_dim = 1, .buffers = blocks}};
 }
 
 inline std::function<void(shmem::SlotPlan&, const shmem::BlockMap&)> slots(const All2AllProblem& problem) {
@@ -93,10 +93,9 @@ inline std::function<Result<void>(runtime::Communicator&)> once(Without without)
 /// As the published forward all-to-all: a buffer for each block, and nobody waits for a credit or returns one. `between`
 /// is what the host does between two launches.
 inline std::function<Result<void>(runtime::Communicator&)> without_credits(
-    ops::All2AllWay way, std::function<Result<void>(runtime::Communicator&)> between) {
-  return [way, between = std::move(between)](runtime::Communicator& comm) -> Result<void> {
+    const All2AllProblem& all, std::function<Result<void>(runtime::Communicator&)> between) {
+  return [all, between = std::move(between)](runtime::Communicator& comm) -> Result<void> {
     constexpr Without kCredits{.wait_free = true, .give_back = true};
-    const All2AllProblem all = buffer_a_block(way);
     const Result<Offset> buffers = allocate_all2all(comm, all);
     if (!buffers) return buffers.error();
     if (Result<void> met = comm.barrier(); !met) return met;

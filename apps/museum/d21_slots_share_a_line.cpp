@@ -32,6 +32,7 @@ class CachedLine {
 };
 
 void notify_from_two_cores(runtime::CoreContext& context) {
+  runtime::ZeroBufferSync sync(context);
   const Rank peer{1 - context.rank().value()};
   const shmem::SlotFamily& family = context.slots().family("task");
   const Slot mine = family.at(0, context.rank(), static_cast<std::uint32_t>(context.core().value()));
@@ -41,7 +42,7 @@ void notify_from_two_cores(runtime::CoreContext& context) {
   if (context.core() == Core{0}) cached.set(mine, 0, 1);
   context.sync_all();
   if (context.core() == Core{1}) cached.set(mine, 1, 1);
-  context.sync_all();
+  sync.barrier_all();  // nobody looks before both are written
   const Slot theirs = family.at(0, peer, static_cast<std::uint32_t>(context.core().value()));
   context.wait(theirs, Compare::equal, 1).ordering_only();
 }

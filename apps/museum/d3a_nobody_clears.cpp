@@ -14,8 +14,8 @@ Exhibit nobody_clears() {
               "and the first launch was right. The host clears the "
               "slots, then all ranks meet, then the kernel is launched again; or the consumers give their credits "
               "back, and nothing has to be cleared.",
-          .slots = all2all::slots(all2all::buffer_a_block()),
-          .checked = all2all::without_credits(ops::All2AllWay::reverse,
+          .slots = all2all::slots(all2all::buffer_a_block(2)),
+          .checked = all2all::without_credits(all2all::buffer_a_block(2),
                                               [](runtime::Communicator& comm) { return comm.barrier(); })};
 }
 

@@ -14,8 +14,8 @@ Exhibit clears_unaligned() {
           "behind that: the notify is gone, and its consumer waits for ever. To clear without a barrier behind it "
           "is worse than not to clear.",
       .cores = 2,
-      .slots = all2all::slots(all2all::buffer_a_block()),
-      .checked = all2all::without_credits(ops::All2AllWay::reverse, [](runtime::Communicator& comm) -> Result<void> {
+      .slots = all2all::slots(all2all::buffer_a_block(1)),
+      .checked = all2all::without_credits(all2all::buffer_a_block(1), [](runtime::Communicator& comm) -> Result<void> {
         if (Result<void> met = comm.barrier(); !met) return met;
         return all2all::clear(comm);
       })};

@@ -47,6 +47,8 @@ std::vector<Exhibit> collection() {
       double_reset(),
       double_reset_refused(),
       host_clears_late(),
+      nobody_clears(),
+      clears_unaligned(),
       oversized_grid(),
       flat_task_number(),
       wait_range_too_long(),
@@ -65,6 +67,7 @@ std::vector<Exhibit> collection() {
       unequal_steps(),
       peer_dies(),
       ring_waits_first(),
+      forward_without_credits(),
   };
 }
 

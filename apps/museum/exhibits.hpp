@@ -55,6 +55,8 @@ Exhibit credit_missing();
 Exhibit double_reset();
 Exhibit double_reset_refused();
 Exhibit host_clears_late();
+Exhibit nobody_clears();
+Exhibit clears_unaligned();
 Exhibit oversized_grid();
 Exhibit flat_task_number();
 Exhibit wait_range_too_long();
@@ -75,5 +77,8 @@ Exhibit peer_dies();
 
 // And the first one that everybody writes
 Exhibit ring_waits_first();
+
+// And one that is right, as published
+Exhibit forward_without_credits();
 
 }  // namespace shmoe::apps

@@ -25,6 +25,18 @@ WORLDS = [
     ("barrier_twice", "r2c1n1-faithful-2026-08"), ("barrier", "r2c1n3-faithful-2026-08"),
     ("barrier", "r2c2n3-from4294967294"), ("flags", "r2c1n3-from4294967294"), ("pipeline", "r2c1n3-noviews"),
 ]
+# Those of the tile language.
+TILE_WORLDS = [
+    ("tile_words", "r2c2n2"), ("all2all_tiles", "r2c2n3"), ("reverse_all2all", "r2c2n3"), ("credit_return", "r2c1n4"),
+    ("reverse_all2all", "r2c1n3"), ("all2all_tiles_merged", "r2c3n3"), ("tile_words", "r3c2n2"),
+    ("reverse_all2all", "r3c2n4"), ("reverse_all2all_merged", "r2c3n3"), ("forward_all2all", "r2c1n4"),
+    ("all2all_tiles", "r3c2n2"), ("credit_return", "r3c1n4"),
+]
+
+
+def worlds_of(mutant):
+    return TILE_WORLDS if mutant.source.path.startswith("ops/tile/") else WORLDS
+
 # As the checker names them.
 VERDICTS = ("deadlock cycle", "orphan wait", "SyncAll mismatch", "overrun", "misdirected notify", "unordered read",
             "stale value", "overwrite before read", "unordered write", "bad address", "failed", "broken contract",
@@ -91,7 +103,7 @@ class Checker:
         return found
 
     def first_finding(self, mutant, runs, seed=1):
-        for program, world in WORLDS:
+        for program, world in worlds_of(mutant):
             found = self.run(mutant.number, program, world, runs, seed)
             if found:
                 return found

@@ -1,6 +1,7 @@
 #include "runtime/history.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace shmoe::runtime {
 namespace {
@@ -32,13 +33,10 @@ class CoreReader {
   }
 
   void enter(const Event& event) {
-    if (inside_) {
-      history_->launches.back().rounds.push_back(event.round);
-    } else {
-      history_->launches.push_back({.core = core_->core, .op = event.text.data()});
-      ++entered_;
-    }
-    inside_ = true;
+    const bool begins = !std::exchange(inside_, true);
+    if (!begins) return history_->launches.back().rounds.push_back(event.round);
+    history_->launches.push_back({.core = core_->core, .op = event.text.data()});
+    ++entered_;
   }
 
   /// Counted from the oldest launch in the ring; of what came before nobody knows the operator.

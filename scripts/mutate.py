@@ -22,7 +22,7 @@ world that find it, the verdicts it may end with, and one schedule with its verd
 --record finds and shrinks them anew.
 
 tests/check/mutants/judges.json: a replacement in the code that judges live jobs, and the exhibit of the museum that then
-ends otherwise than is written on it.
+ends otherwise than is written on it, or the cases of tests/runtime/runtime_unit that then fail.
 """
 
 import argparse
@@ -40,6 +40,7 @@ import schemata  # noqa: E402
 LISTS = ROOT / "tests/check/mutants"
 FAULTS = LISTS / "faults.json"
 JUDGES = LISTS / "judges.json"
+JUDGES_TEST = Path("tests/runtime/runtime_unit")
 
 
 def read_faults():
@@ -73,9 +74,9 @@ def list_mutants(args):
     return 0
 
 
-def make_checker(args):
+def make_checker(args, *tests):
     generated, written = all_mutants()
-    checker = campaign.Checker(args.program or schemata.build(ROOT, generated + written))
+    checker = campaign.Checker(args.program or schemata.build(ROOT, generated + written, *tests))
     return generated, written, checker
 
 
@@ -153,15 +154,25 @@ def faults(args):
     return 1 if wrong else 0
 
 
+def notices(checker, mutant, fault):
+    """Whether the exhibit or the test of the fault ends otherwise than it should."""
+    if "exhibit" in fault:
+        return checker.call(mutant, "run", fault["exhibit"], command="museum") is not None
+    return not checker.passes(mutant, JUDGES_TEST, fault["test"])
+
+
 def judges(args):
-    _, written, checker = make_checker(args)
+    _, written, checker = make_checker(args, JUDGES_TEST.name)
     named = json.loads(JUDGES.read_text())
     missed = 0
     for name, fault in named.items():
+        killer = fault.get("exhibit") or fault["test"]
+        if notices(checker, 0, fault):
+            raise SystemExit(f"mutate: {killer} does not end as it should without any mutant")
         mutant = next(m for m in written if m.key.endswith(f":fault:{name}"))
-        noticed = checker.call(mutant.number, "run", fault["exhibit"], command="museum") is not None
+        noticed = notices(checker, mutant.number, fault)
         missed += not noticed
-        print(f"{name:4} {fault['exhibit']:5} {mutant.where}: {'found' if noticed else 'MISSED'}")
+        print(f"{name:4} {killer:20} {mutant.where}: {'found' if noticed else 'MISSED'}")
     print(f"mutate: {len(named) - missed} of {len(named)} faults of judges found")
     return 1 if missed else 0
 

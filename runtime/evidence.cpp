@@ -102,14 +102,22 @@ const RankHistory& Evidence::history(Rank rank) const {
   return found->second;
 }
 
+const std::vector<SentSignal>& Evidence::signals_of(Slot slot) const {
+  if (signals_.empty()) {
+    for (Rank writer{0}; writer.value() < sight_->ranks; ++writer) {
+      for (const SentSignal& signal : history(writer).signals) signals_[signal.slot].push_back(signal);
+    }
+    for (auto& [key, all] : signals_) {
+      std::stable_sort(all.begin(), all.end(), [](const SentSignal& a, const SentSignal& b) { return a.at < b.at; });
+    }
+  }
+  return signals_[slot];
+}
+
 std::vector<SentSignal> Evidence::signals_to(const Edge& edge) const {
   std::vector<SentSignal> all;
-  for (Rank writer{0}; writer.value() < sight_->ranks; ++writer) {
-    std::ranges::copy_if(history(writer).signals, std::back_inserter(all), [&](const SentSignal& signal) {
-      return signal.slot == edge.slot && signal.reaches(edge.where);
-    });
-  }
-  std::stable_sort(all.begin(), all.end(), [](const SentSignal& a, const SentSignal& b) { return a.at < b.at; });
+  std::ranges::copy_if(signals_of(edge.slot), std::back_inserter(all),
+                       [&](const SentSignal& signal) { return signal.reaches(edge.where); });
   return all;
 }
 

@@ -82,11 +82,14 @@ class Evidence {
  private:
   void add_edges(const CoreSight& core);
   [[nodiscard]] std::int32_t count_fan_out(const Edge& edge) const;
+  /// On any rank.
+  [[nodiscard]] const std::vector<SentSignal>& signals_of(Slot slot) const;
 
   const Sight* sight_;
   std::vector<Edge> edges_;
   // Asked for by many edges, and dear.
   mutable std::map<Rank, RankHistory> histories_;
+  mutable std::map<Slot, std::vector<SentSignal>> signals_;
   mutable std::map<Slot, std::int32_t> fan_outs_;  // by the slot of rank 0
 };
 

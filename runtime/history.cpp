@@ -83,8 +83,6 @@ RankHistory history_of(const Sight& sight, Rank rank) {
   for (const CoreLaunch& launch : history.launches) {
     if (launch.core == Core{0}) history.operators.push_back(launch.op);
   }
-  std::stable_sort(history.signals.begin(), history.signals.end(),
-                   [](const SentSignal& a, const SentSignal& b) { return a.at < b.at; });
   return history;
 }
 

@@ -34,7 +34,7 @@ struct SentSignal {
 /// Only as far back as the rings go.
 struct RankHistory {
   std::vector<CoreLaunch> launches;    // core after core, the newest last
-  std::vector<SentSignal> signals;     // as they were noted
+  std::vector<SentSignal> signals;     // core after core, as they were noted
   std::vector<std::string> operators;  // that core 0 launched, the newest last
 };
 

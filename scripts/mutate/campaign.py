@@ -76,8 +76,11 @@ class Checker:
         """Whether these cases of a built test pass; `test` is its place in the build."""
         build = self.program.parents[2]  # of apps/shmoe/shmoe
         environment = {**os.environ, "SHMOE_MUTANT": str(mutant)}
-        return subprocess.run([build / test, f"-tc={cases}"], env=environment, capture_output=True,
-                              timeout=self.limit_s).returncode == 0
+        try:
+            ran = subprocess.run([build / test, f"-tc={cases}"], env=environment, capture_output=True, timeout=self.limit_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return ran.returncode == 0
 
     def run(self, mutant, program, world, runs, seed=1):
         found = self.call(mutant, "run", program, *options_of(world), "--runs", str(runs), "--seed", str(seed),

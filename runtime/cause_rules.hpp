@@ -19,7 +19,7 @@ Because two_paths(const Evidence& known, const Edge& edge);
 Because core_counts(const Evidence& known, const Edge& edge);
 Because total_cores(const Evidence& known, const Edge& edge);
 Because magics(const Evidence& known, const Edge& edge);
-Because sync_all_left(const Evidence& known, const Edge& edge);
+Because core_absent(const Evidence& known, const Edge& edge);
 Because arrival_lost(const Evidence& known, const Edge& edge);
 /// Of all ranks.
 std::vector<CoresAtMagic> histogram(const Evidence& known);
@@ -40,7 +40,7 @@ Because wrong_rank(const Evidence& known, const Edge& edge);
 Because range(const Evidence& known, const Edge& edge);
 Because missing_here(const Evidence& known, const Edge& edge);
 Because missing(const Evidence& known, const Edge& edge);
-Because wait_first(const Evidence& known, const Edge& edge);
+Because everybody_waits(const Evidence& known, const Edge& edge);
 Because left_out_before(const Evidence& known, const Edge& edge);
 
 // credit_rules.cpp: slots that are filled and given back.

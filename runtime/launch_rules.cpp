@@ -143,7 +143,7 @@ Because magics(const Evidence& known, const Edge& edge) {
                      word_text(known, edge, edge.wanted));
 }
 
-Because sync_all_left(const Evidence& known, const Edge& edge) {
+Because core_absent(const Evidence& known, const Edge& edge) {
   if (edge.family != &known.sight().slots->sync_all()) return std::nullopt;
   std::vector<std::string> elsewhere;
   for (const CoreSight& core : known.sight().of(edge.core->rank)) {

@@ -23,7 +23,7 @@ struct Rule {
 
 /// The more a rule asks for, the earlier it stands in its stage.
 constexpr Rule kRules[] = {
-    {Stage::sync_all, CauseKind::sync_all_left, rules::sync_all_left},
+    {Stage::sync_all, CauseKind::sync_all_left, rules::core_absent},
     {Stage::sync_all, CauseKind::missing_notify, rules::arrival_lost},
 
     {Stage::structure, CauseKind::oversized_grid, rules::queued},
@@ -53,7 +53,7 @@ constexpr Rule kRules[] = {
     {Stage::signals, CauseKind::clear_missing, rules::credit_never_cleared},
     {Stage::signals, CauseKind::credit_missing, rules::no_credit},
 
-    {Stage::last, CauseKind::wait_first, rules::wait_first},
+    {Stage::last, CauseKind::wait_first, rules::everybody_waits},
     {Stage::last, CauseKind::missing_notify, rules::left_out_before},
 };
 

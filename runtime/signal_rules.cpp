@@ -117,7 +117,7 @@ Because missing(const Evidence& known, const Edge& edge) {
   return std::nullopt;
 }
 
-Because wait_first(const Evidence& known, const Edge& edge) {
+Because everybody_waits(const Evidence& known, const Edge& edge) {
   if (!by_source(edge) || known.beside(edge) == nullptr) return std::nullopt;
   return fmt::format("rank {} core {} waits for rank {} in {}, and rank {} waits there too before it signals",
                      edge.core->rank, edge.core->core, edge.writer, edge.core->op, edge.writer);
@@ -125,7 +125,7 @@ Because wait_first(const Evidence& known, const Edge& edge) {
 
 /// Whoever waits may have left out, before, what it is waited for.
 Because left_out_before(const Evidence& known, const Edge& edge) {
-  if (!wait_first(known, edge)) return std::nullopt;
+  if (!everybody_waits(known, edge)) return std::nullopt;
   return fmt::format("rank {} has signalled {} {}, and may have left out the next before it came to its own wait",
                      edge.writer, slot_text(known, edge), times(known.sent(edge).count));
 }

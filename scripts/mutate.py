@@ -22,7 +22,7 @@ world that find it, the verdicts it may end with, and one schedule with its verd
 --record finds and shrinks them anew.
 
 tests/check/mutants/judges.json: a replacement in the code that judges live jobs, and the exhibit of the museum that then
-ends otherwise than is written on it, or the cases of tests/runtime/runtime_unit that then fail.
+ends otherwise than is written on it, the cases of tests/runtime/runtime_unit that then fail, or both.
 """
 
 import argparse
@@ -154,11 +154,14 @@ def faults(args):
     return 1 if wrong else 0
 
 
-def notices(checker, mutant, fault):
-    """Whether the exhibit or the test of the fault ends otherwise than it should."""
+def notice(checker, mutant, fault):
+    """Which of the exhibit and the cases of the fault end otherwise than they should."""
+    found = {}
     if "exhibit" in fault:
-        return checker.call(mutant, "run", fault["exhibit"], command="museum") is not None
-    return not checker.passes(mutant, JUDGES_TEST, fault["test"])
+        found[fault["exhibit"]] = checker.call(mutant, "run", fault["exhibit"], command="museum") is not None
+    if "test" in fault:
+        found[fault["test"]] = not checker.passes(mutant, JUDGES_TEST, fault["test"])
+    return found
 
 
 def judges(args):
@@ -166,13 +169,12 @@ def judges(args):
     named = json.loads(JUDGES.read_text())
     missed = 0
     for name, fault in named.items():
-        killer = fault.get("exhibit") or fault["test"]
-        if notices(checker, 0, fault):
-            raise SystemExit(f"mutate: {killer} does not end as it should without any mutant")
+        if any(notice(checker, 0, fault).values()):
+            raise SystemExit(f"mutate: {name}: its exhibit or test does not end as it should without any mutant")
         mutant = next(m for m in written if m.key.endswith(f":fault:{name}"))
-        noticed = notices(checker, mutant.number, fault)
-        missed += not noticed
-        print(f"{name:4} {killer:20} {mutant.where}: {'found' if noticed else 'MISSED'}")
+        by = notice(checker, mutant.number, fault)
+        missed += not all(by.values())
+        print(f"{name:4} {mutant.where}: " + ", ".join(f"{'found' if did else 'MISSED'} by {who}" for who, did in by.items()))
     print(f"mutate: {len(named) - missed} of {len(named)} faults of judges found")
     return 1 if missed else 0
 

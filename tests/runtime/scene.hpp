@@ -115,4 +115,35 @@ class Scene {
   std::int64_t now_ = 0;
 };
 
+inline bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+/// Two ranks; core 0 of rank 0 waits for rank 1's signal, and rank 1 waits for nothing that matters here.
+struct Pair : Scene {
+  explicit Pair(std::int32_t cores = 1) : Scene(2, cores) {}
+
+  void ran(int rank, int core, const char* op) {
+    enter(rank, core, op);
+    leave(rank, core);
+  }
+};
+
+/// Rank 1 fills credit slots of rank 0, whose core 0 waits for the next fill.
+struct Consumer : Pair {
+  explicit Consumer(std::int32_t cores = 1) : Pair(cores), credit(slot("credit", 1)) { waits(core(0), 0, credit, 1); }
+
+  void counts(std::uint64_t filled, std::uint64_t reset) {
+    ledger(1, 0, credit, filled, 1);
+    ledger(0, 0, credit, reset, 0, shmem::Side::owner);
+  }
+  void begin() {
+    for (const int rank : {0, 1}) {
+      for (int core = 0; core < static_cast<int>(sight().cores_a_rank()); ++core) enter(rank, core, "step");
+    }
+  }
+  void fill() { sets(1, 0, 0, credit, 1); }
+  void give_back(int core) { sets(0, core, 0, credit, 0); }
+
+  Slot credit;
+};
+
 }  // namespace shmoe::runtime::test

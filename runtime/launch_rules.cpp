@@ -116,8 +116,8 @@ Because total_cores(const Evidence& known, const Edge& edge) {
   if (!by_source(edge) || other == nullptr || other->blocks == 0) return std::nullopt;
   const std::uint32_t event = Evidence::place_of(edge).event;
   if (event < other->blocks || event >= edge.core->blocks) return std::nullopt;
-  return fmt::format("total cores: {} runs on {} on rank {} and on {} on rank {}, which waits for event {}; {}",
-                     edge.core->op, other->blocks, edge.writer, edge.core->blocks, edge.core->rank, event,
+  return fmt::format("total cores of {}: {} on rank {} and {} on rank {}, which waits for event {}; {}", edge.core->op,
+                     other->blocks, edge.writer, edge.core->blocks, edge.core->rank, event,
                      histogram_text(known, edge.writer));
 }
 

@@ -52,8 +52,9 @@ std::optional<SentSignal> stranger(const Evidence& known, const Edge& edge) {
   return last == signals.rend() ? std::nullopt : std::optional(*last);
 }
 
-/// How many slots of the family on that rank have been written, and how many of those hold 0 all the same.
+/// How far the clear has reached.
 std::string cleared_text(const Evidence& known, const Edge& edge) {
+  if (edge.seen != 0) return "some of its bytes are 0";
   std::uint32_t written = 0;
   std::uint32_t empty = 0;
   for (std::uint32_t i = 0; i < edge.family->count(); ++i) {
@@ -64,8 +65,7 @@ std::string cleared_text(const Evidence& known, const Edge& edge) {
     ++written;
     if (known.sight().word(edge.where, slot) == 0) ++empty;
   }
-  return fmt::format("of the slots of {} on rank {} {} have been written, and {} of those are 0", edge.family->name,
-                     edge.where, written, empty);
+  return fmt::format("{} of {} written slots of {} on rank {} hold 0", empty, written, edge.family->name, edge.where);
 }
 
 }  // namespace

@@ -102,8 +102,7 @@ TEST_CASE("root cause: a rank runs the launch on fewer cores than the one that w
   scene.waits(scene.core(0, 1), 0, scene.slot("flag", 1, 1), 1);
   REQUIRE(scene.names() == "core-count drift");
   CHECK(scene.causes()[0].because ==
-        "total cores: step runs on 1 on rank 1 and on 2 on rank 0, which waits for event 1; magic slots: 1 core at 3, "
-        "1 at 2");
+        "total cores of step: 1 on rank 1 and 2 on rank 0, which waits for event 1; magic slots: 1 core at 3, 1 at 2");
   // Of core 0, which both have, the count says nothing.
   scene.waits(scene.core(0, 1), 0, scene.slot("flag", 1, 0), 1);
   CHECK(scene.names() == "wait before notify, missing notify");

@@ -22,7 +22,7 @@ world that find it, the verdicts it may end with, and one schedule with its verd
 --record finds and shrinks them anew.
 
 tests/check/mutants/judges.json: a replacement in the code that judges live jobs, and the exhibit of the museum that then
-ends otherwise than is written on it, the cases of tests/runtime/runtime_unit that then fail, or both.
+ends otherwise than is written on it, the cases of a test in tests/runtime that then fail, or both.
 """
 
 import argparse
@@ -40,7 +40,7 @@ import schemata  # noqa: E402
 LISTS = ROOT / "tests/check/mutants"
 FAULTS = LISTS / "faults.json"
 JUDGES = LISTS / "judges.json"
-JUDGES_TEST = Path("tests/runtime/runtime_unit")
+JUDGES_TESTS = ("runtime_unit", "runtime_threads")  # the first where a fault names none
 
 
 def read_faults():
@@ -160,12 +160,13 @@ def notice(checker, mutant, fault):
     if "exhibit" in fault:
         found[fault["exhibit"]] = checker.call(mutant, "run", fault["exhibit"], command="museum") is not None
     if "test" in fault:
-        found[fault["test"]] = not checker.passes(mutant, JUDGES_TEST, fault["test"])
+        test = Path("tests/runtime") / fault.get("program", JUDGES_TESTS[0])
+        found[fault["test"]] = not checker.passes(mutant, test, fault["test"])
     return found
 
 
 def judges(args):
-    _, written, checker = make_checker(args, JUDGES_TEST.name)
+    _, written, checker = make_checker(args, *JUDGES_TESTS)
     named = json.loads(JUDGES.read_text())
     missed = 0
     for name, fault in named.items():

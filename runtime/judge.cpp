@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/evidence.hpp"
 #include "runtime/root_cause.hpp"
 #include "shmem/wait.hpp"
 
@@ -70,8 +71,9 @@ class Judge {
   [[nodiscard]] bool overrun(const Waiting& w) const {
     if (w.spec->match == shmem::Match::sum || w.spec->compare != Compare::equal) return false;
     if (w.family->goes_back()) return false;
-    return std::ranges::all_of(w.spec->slots,
-                               [&](Slot slot) { return sight_.word(w.spec->where, slot) > w.spec->value; });
+    return std::ranges::all_of(w.spec->slots, [&](Slot slot) {
+      return is_later(sight_, *w.family, sight_.word(w.spec->where, slot), w.spec->value);
+    });
   }
   [[nodiscard]] std::string overrun_text(const Waiting& w) const {
     return fmt::format(
@@ -111,8 +113,8 @@ class Judge {
   }
   /// A slot beside the awaited one that holds the awaited word and that nobody waits for.
   [[nodiscard]] std::optional<std::pair<Rank, Slot>> astray(const Waiting& w) const {
-    const bool one_word =
-        w.spec->match == shmem::Match::all && w.spec->compare != Compare::not_equal && w.spec->value != 0;
+    const bool for_a_word = w.spec->compare == Compare::equal || w.spec->compare == Compare::at_least;
+    const bool one_word = w.spec->match == shmem::Match::all && for_a_word && w.spec->value != 0;
     if (!one_word || w.family == &slots_.sync_all()) return std::nullopt;
     for (Rank rank{0}; rank.value() < sight_.ranks; ++rank) {
       for (std::uint32_t i = 0; i < w.family->count(); ++i) {

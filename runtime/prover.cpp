@@ -97,17 +97,8 @@ std::uint64_t Prover::magic(Rank rank, Core core) const {
   return shmem::load_word(*peers_, rank, peers_->map->magic_of(core));
 }
 
-/// An operator is told of twice where it takes a round, and left once.
-std::vector<std::string> Prover::operators(Rank rank) const {
-  const shmem::EventRing& ring = peers_->control_map.ring(peers_->controls[rank.index()], Core{0});
-  std::vector<std::string> names;
-  bool inside = false;
-  for (const shmem::Event& event : ring.last(shmem::EventRing::kEvents)) {
-    if (event.kind == shmem::EventKind::enter && !inside) names.emplace_back(event.text.data());
-    if (event.kind == shmem::EventKind::enter) inside = true;
-    if (event.kind == shmem::EventKind::leave) inside = false;
-  }
-  return names;
+std::vector<shmem::Event> Prover::events(Rank rank, Core core) const {
+  return peers_->control_map.ring(peers_->controls[rank.index()], core).last(shmem::EventRing::kEvents);
 }
 
 Prover::Look Prover::look() const {
@@ -121,7 +112,7 @@ Prover::Look Prover::look() const {
                                        shmem::Side side) { return ledger(writer, owner, slot, side); },
                       .magic = [this](Rank rank, Core core) { return magic(rank, core); },
                       .flag_word = peers_->flag_word,
-                      .operators = [this](Rank rank) { return operators(rank); }},
+                      .events = [this](Rank rank, Core core) { return events(rank, core); }},
             .epochs = {},
             .ended = std::vector<bool>(static_cast<std::size_t>(ranks)),
             .stuck = {}};

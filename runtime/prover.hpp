@@ -56,7 +56,7 @@ class Prover {
   /// Of a slot that one rank writes, or one on each side.
   [[nodiscard]] LedgerSight ledger(Rank writer, Rank owner, Slot slot, shmem::Side side) const;
   [[nodiscard]] std::uint64_t magic(Rank rank, Core core) const;
-  [[nodiscard]] std::vector<std::string> operators(Rank rank) const;
+  [[nodiscard]] std::vector<shmem::Event> events(Rank rank, Core core) const;
   [[nodiscard]] bool is_lowest(const Look& look, Core core) const;
   [[nodiscard]] bool stands_as_before(const Look& look) const;
   [[nodiscard]] bool all_repeat(std::uint64_t number, const Look& look) const;

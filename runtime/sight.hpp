@@ -66,8 +66,8 @@ struct Sight {
   /// How many kernels with flags a core has begun. May be empty.
   std::function<std::uint64_t(Rank, Core)> magic = {};
   FlagWord flag_word = FlagWord::sequence56_error8;
-  /// What core 0 of a rank has launched, as far back as its events go, the newest last. May be empty.
-  std::function<std::vector<std::string>(Rank)> operators = {};
+  /// What a core did last, the newest last. May be empty.
+  std::function<std::vector<shmem::Event>(Rank, Core)> events = {};
 
   [[nodiscard]] std::size_t cores_a_rank() const { return cores.size() / static_cast<std::size_t>(ranks); }
   [[nodiscard]] std::span<const CoreSight> of(Rank rank) const {

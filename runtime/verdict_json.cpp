@@ -11,7 +11,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json json_of(const Cause& cause) {
-  return {{"cause", name_of(cause.kind)}, {"because", cause.because}, {"advice", advice_on(cause.kind)}};
+  Json json{{"cause", name_of(cause.kind)}, {"because", cause.because}, {"advice", advice_on(cause.kind)}};
+  for (const auto& [rank, magic, cores] : cause.histogram) {
+    json["histogram"].push_back({{"rank", rank.value()}, {"magic", magic}, {"cores", cores}});
+  }
+  return json;
 }
 
 Json json_of(const StuckWait& wait) {

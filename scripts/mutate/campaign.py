@@ -6,6 +6,7 @@ import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 # Every world that a mutant must survive. The small ones first; in three ranks a row may reach a wrong neighbour, and
 # two cores of a rank see each other's work.
@@ -63,7 +64,7 @@ class Found:
 
 class Checker:
     def __init__(self, program, limit_s=60):
-        self.program = program
+        self.program = Path(program)
         self.limit_s = limit_s
 
     def call(self, mutant, *words, command="check"):
@@ -82,6 +83,16 @@ class Checker:
         if ran.returncode != 1:
             raise SystemExit(f"mutate: {' '.join(words)} with mutant {mutant} ended with {ran.returncode}:\n{text}")
         return Found("", text=text)
+
+    def passes(self, mutant, test, cases):
+        """Whether these cases of a built test pass; `test` is its place in the build."""
+        build = self.program.parents[2]  # of apps/shmoe/shmoe
+        environment = {**os.environ, "SHMOE_MUTANT": str(mutant)}
+        try:
+            ran = subprocess.run([build / test, f"-tc={cases}"], env=environment, capture_output=True, timeout=self.limit_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return ran.returncode == 0
 
     def run(self, mutant, program, world, runs, seed=1):
         found = self.call(mutant, "run", program, *options_of(world), "--runs", str(runs), "--seed", str(seed),

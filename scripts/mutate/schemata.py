@@ -159,8 +159,8 @@ def copy_tree(root, to, mutants):
             file.unlink()
 
 
-def build(root, mutants, target="shmoe"):
-    """Copies, configures, compiles. Returns the program."""
+def build(root, mutants, *tests):
+    """Copies, configures, compiles the program and these tests. Returns the program."""
     place = root / "build/mutants"
     place.mkdir(parents=True, exist_ok=True)
     with open(place / "lock", "w", encoding="utf-8") as lock:
@@ -170,7 +170,7 @@ def build(root, mutants, target="shmoe"):
         # A mutant leaves variables unused, so no warnings.
         steps = (["cmake", "-S", place / "src", "-B", place / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
                   "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -w", "-DCMAKE_UNITY_BUILD=ON"],
-                 ["cmake", "--build", place / "build", "--target", target])
+                 ["cmake", "--build", place / "build", "--target", "shmoe", *tests])
         for step in steps:
             ran = subprocess.run(step, env=environment, capture_output=True, text=True)
             if ran.returncode != 0:

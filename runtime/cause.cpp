@@ -37,7 +37,8 @@ std::string_view advice_on(CauseKind kind) {
       return "take one round at the entry of each kernel, on every rank, also where there is nothing to send";
     case CauseKind::core_count_drift:
       return "launch every kernel that takes a round on the same cores, or let the others catch up with core 0";
-    case CauseKind::operator_order: return "call the same operators in the same order on every rank";
+    case CauseKind::operator_order:
+      return "call the same operators in the same order on every rank, through all of its communicators";
     case CauseKind::operator_left_out:
       return "every rank calls every operator, also with no tokens; look for a return before the call";
     case CauseKind::missing_notify: return "look at the path by which the writer leaves without the signal";

@@ -24,8 +24,8 @@ bool share_a_member(const Group& a, const Group& b) {
 
 void mark_disagreement(std::vector<Group>& groups) {
   for (Group& a : groups) {
-    a.agreed = std::ranges::none_of(
-        groups, [&](const Group& b) { return &a != &b && a.id == b.id && share_a_member(a, b); });
+    a.agreed =
+        std::ranges::none_of(groups, [&](const Group& b) { return &a != &b && a.id == b.id && share_a_member(a, b); });
   }
 }
 

@@ -128,8 +128,8 @@ class AcrossJudge {
       waits.push_back(fmt::format("rank {} waits in {}, for rank {}", step.rank, place(step), step.next));
       if (next.sight == step.sight) continue;
       because.push_back(fmt::format("rank {} is in {} of {} and has not come to {} of {}, where rank {} waits for it",
-                                    next.rank, next.core->op, next.sight->name(), step.core->op,
-                                    step.sight->name(), step.rank));
+                                    next.rank, next.core->op, next.sight->name(), step.core->op, step.sight->name(),
+                                    step.rank));
     }
     Verdict verdict{.kind = VerdictKind::deadlock_cycle,
                     .text = fmt::format("world ranks wait for each other through several communicators: {}",

@@ -42,7 +42,8 @@ bool ProcessWatch::has_ended(Seat& seat) {
   if (seat.pidfd >= 0) return has_ended_by(seat.pidfd);
   if (!seat.asked) seat.pidfd = open_pidfd(seat.owner.pid);
   seat.asked = true;
-  return !bootstrap::is_alive(seat.owner);  // read after the descriptor was opened: it is of this process and no later one
+  return !bootstrap::is_alive(
+      seat.owner);  // read after the descriptor was opened: it is of this process and no later one
 }
 
 }  // namespace shmoe::runtime

@@ -107,8 +107,7 @@ bool Prover::is_lowest(const Look& look, CommunicatorId id, Core core) const {
 bool Prover::stands_as_before(const Look& look) const {
   if (!suspicion_) return false;
   const Look& before = suspicion_->look;
-  return look.stuck == before.stuck && look.ended == before.ended &&
-         same_waits(stuck_cores(look), stuck_cores(before));
+  return look.stuck == before.stuck && look.ended == before.ended && same_waits(stuck_cores(look), stuck_cores(before));
 }
 
 bool Prover::is_asked(const Look& look) const {

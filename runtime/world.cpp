@@ -158,14 +158,13 @@ Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> mem
   const std::optional<shmem::Time> usual_limit = peers.wait_limit;
   if (!peers.wait_limit) peers.wait_limit = job.config.bootstrap_timeout;
   const std::int64_t agreement = hash_of(members);
-  auto made = std::make_unique<Communicator>(Communicator::Parts{.peers = std::move(peers),
-                                                                 .members = std::move(members),
-                                                                 .profile = job.config.profile,
-                                                                 .grid = job.grid.get(),
-                                                                 .make_fabric = job.make_fabric,
-                                                                 .deadlocked = [this](const Error& why, Core core) {
-                                                                   abort(why, core);
-                                                                 }});
+  auto made = std::make_unique<Communicator>(
+      Communicator::Parts{.peers = std::move(peers),
+                          .members = std::move(members),
+                          .profile = job.config.profile,
+                          .grid = job.grid.get(),
+                          .make_fabric = job.make_fabric,
+                          .deadlocked = [this](const Error& why, Core core) { abort(why, core); }});
   Communicator* communicator = made.get();
   {
     const std::lock_guard lock(mutex);
@@ -266,9 +265,7 @@ Result<void> World::finalize() {
   return {};
 }
 
-void World::abort(const Error& reason) {
-  state_->abort(reason, Core{0});
-}
+void World::abort(const Error& reason) { state_->abort(reason, Core{0}); }
 
 void World::tell_once(const Error& error, const Tell& tell) {
   std::vector<shmem::LastWords*> words;

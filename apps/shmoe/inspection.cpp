@@ -14,7 +14,8 @@ std::vector<PlacedEvent> last_events(const CommunicatorView& view, std::uint64_t
   std::vector<PlacedEvent> events;
   for (Rank rank{0}; rank.value() < view.peers.size(); ++rank) {
     for (Core core{0}; core.value() < view.peers.control_map.cores; ++core) {
-      for (const shmem::Event& event : view.ring(rank, core).last(most)) events.push_back({view.id(), rank, core, event});
+      for (const shmem::Event& event : view.ring(rank, core).last(most))
+        events.push_back({view.id(), rank, core, event});
     }
   }
   return events;
@@ -38,7 +39,8 @@ Result<Inspection> inspect(runtime::JobView& job, const InspectChoice& choice) {
   Inspection inspection{.job = &job, .choice = choice, .look = *std::move(look), .communicators = {}, .events = {}};
   for (std::size_t i = 0; i < inspection.look->views().size(); ++i) {
     const CommunicatorLook& at = inspection.communicators.emplace_back(*inspection.look, i);
-    if (choice.events > 0) std::ranges::move(last_events(*at.view, choice.events), std::back_inserter(inspection.events));
+    if (choice.events > 0)
+      std::ranges::move(last_events(*at.view, choice.events), std::back_inserter(inspection.events));
   }
   std::ranges::stable_sort(inspection.events, {}, [](const PlacedEvent& placed) { return placed.event.time_ns; });
   const std::size_t shown = std::min<std::size_t>(choice.events, inspection.events.size());

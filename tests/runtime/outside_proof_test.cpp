@@ -70,7 +70,12 @@ void send_all(const shmem::Peers& peers) {
   }
 }
 
-bool nobody_is_gone(Rank /*member*/) { return false; }
+Prover::Parts looking_at(Observed& job) {
+  const auto view = [&job] {
+    return Prover::Views{{.group = {.id = {}, .members = {Rank{0}, Rank{1}}}, .peers = job.peers_of(kOutside)}};
+  };
+  return {.self = kOutside, .ranks = 2, .views = view, .gone = [](Rank) { return false; }};
+}
 
 }  // namespace
 
@@ -79,12 +84,12 @@ TEST_CASE("outside proof: two ranks that wait for each other") {
   const shmem::Peers peers = job.peers_of(kOutside);
   std::thread first([&] { job.run_rank(Rank{0}, wait_for_the_other); });
   std::thread second([&] { job.run_rank(Rank{1}, wait_for_the_other); });
-  std::optional<Verdict> verdict;
-  while (!verdict) verdict = prove_from_outside(peers, nobody_is_gone, std::chrono::seconds(20));
-  CHECK(verdict->kind == VerdictKind::deadlock_cycle);
-  REQUIRE(verdict->stuck.size() == 2);
-  CHECK(contains(to_string(*verdict), "rank 1 core 0 in ring round 0 waits at outside_proof_test.cpp:"));
-  CHECK(contains(to_string(*verdict), "for flag[0] from rank 0 of rank 1 to be >= 0x1, sees 0x0"));
+  std::optional<Proof> proof;
+  while (!proof) proof = prove_from_outside(looking_at(job), std::chrono::seconds(20));
+  CHECK(proof->verdict.kind == VerdictKind::deadlock_cycle);
+  REQUIRE(proof->verdict.stuck.size() == 2);
+  CHECK(contains(to_string(proof->verdict), "rank 1 core 0 in ring round 0 waits at outside_proof_test.cpp:"));
+  CHECK(contains(to_string(proof->verdict), "for flag[0] from rank 0 of rank 1 to be >= 0x1, sees 0x0"));
   send_all(peers);
   first.join();
   second.join();
@@ -103,14 +108,14 @@ TEST_CASE("outside proof: nothing while one of them runs") {
       wait_for_the_other(context);
     });
   });
-  Prover looker(peers, nobody_is_gone);
-  const auto waits = [&] { return looker.look().sight.of(Rank{0}).front().wait.has_value(); };
+  const Prover looker(looking_at(job));
+  const auto waits = [&] { return looker.look().sights.front().of(Rank{0}).front().wait.has_value(); };
   while (!runs || !waits()) std::this_thread::yield();
-  CHECK(!prove_from_outside(peers, nobody_is_gone, std::chrono::milliseconds(300)).has_value());
+  CHECK(!prove_from_outside(looking_at(job), std::chrono::milliseconds(300)).has_value());
   may_wait = true;
-  std::optional<Verdict> verdict;
-  while (!verdict) verdict = prove_from_outside(peers, nobody_is_gone, std::chrono::seconds(20));
-  CHECK(verdict->stuck.size() == 2);
+  std::optional<Proof> proof;
+  while (!proof) proof = prove_from_outside(looking_at(job), std::chrono::seconds(20));
+  CHECK(proof->verdict.stuck.size() == 2);
   send_all(peers);
   first.join();
   second.join();

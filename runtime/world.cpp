@@ -32,6 +32,8 @@ struct World::State {
   std::mutex mutex;  // of what cores look at, beside the host that makes communicators
   std::map<CommunicatorId, std::unique_ptr<Communicator>> communicators;
   std::map<CommunicatorId, std::shared_ptr<const shmem::MetaWindow>> windows;
+  std::shared_ptr<const shmem::BlockMap> map;
+  std::shared_ptr<const shmem::SlotPlan> slots;
   std::optional<Prover> prover;
   std::map<const Communicator*, Communicator*> origins;  // of those made of survivors
   Communicator* everyone = nullptr;                      // that is left
@@ -49,7 +51,10 @@ struct World::State {
   [[nodiscard]] Result<std::vector<Rank>> settle(CommunicatorId id, std::span<const Rank> members) const;
 };
 
-World::State::State(Job joined) : job(std::move(joined)) {
+World::State::State(Job joined)
+    : job(std::move(joined)),
+      map(std::make_shared<const shmem::BlockMap>(job.shape.map)),
+      slots(std::make_shared<const shmem::SlotPlan>(job.shape.slots)) {
   if (!job.config.prove) return;
   prover.emplace(Prover::Parts{.self = job.rank,
                                .ranks = job.shape.ranks,
@@ -68,8 +73,8 @@ shmem::Peers World::State::block_of(const Group& group) const {
     peers.mem.push_back(job.memory[member.index()] + block.value());
     if (job.config.prove) peers.controls.push_back(job.control[member.index()] + control_block);
   }
-  peers.map = std::make_shared<shmem::BlockMap>(job.shape.map);
-  peers.slots = std::make_shared<shmem::SlotPlan>(job.shape.slots);
+  peers.map = map;
+  peers.slots = slots;
   peers.control_map = job.shape.control;
   peers.flag_word = job.config.profile.flag_word;
   peers.sharing = job.shared ? shmem::Sharing::processes : shmem::Sharing::threads;

@@ -4,10 +4,14 @@
 
 #include <fmt/ranges.h>
 
+#include "bootstrap/text.hpp"
 #include "shmem/wait.hpp"
 
 namespace shmoe::runtime {
 namespace {
+
+/// Of more than so many members in ascending order, ranges of ranks are named.
+constexpr std::size_t kMostNamed = 8;
 
 std::vector<Rank> members_in(const shmem::ControlMap& map, std::byte* block) {
   std::vector<Rank> members;
@@ -33,6 +37,11 @@ void mark_disagreement(std::vector<Group>& groups) {
 
 std::string Group::scope() const {
   if (id == CommunicatorId{0}) return {};
+  if (members.size() > kMostNamed && std::ranges::is_sorted(members)) {
+    std::vector<std::int32_t> numbers;
+    for (const Rank member : members) numbers.push_back(member.value());
+    return fmt::format("communicator {} of world ranks {}", id, bootstrap::name_ranks(numbers));
+  }
   return fmt::format("communicator {} of world ranks {}", id, fmt::join(members, " "));
 }
 

@@ -6,8 +6,6 @@
 #include <mutex>
 #include <set>
 
-#include <fmt/ranges.h>
-
 #include "runtime/job.hpp"
 #include "runtime/losses.hpp"
 #include "runtime/overseer.hpp"
@@ -29,9 +27,8 @@ std::int64_t hash_of(std::span<const Rank> members) {
 
 struct World::State {
   Job job;
-  std::mutex mutex;  // of what cores look at, beside the host that makes communicators
+  std::mutex mutex;  // of `communicators`: a core may end them all while the host makes one
   std::map<CommunicatorId, std::unique_ptr<Communicator>> communicators;
-  std::map<CommunicatorId, std::shared_ptr<const shmem::MetaWindow>> windows;
   std::shared_ptr<const shmem::BlockMap> map;
   std::shared_ptr<const shmem::SlotPlan> slots;
   std::optional<Prover> prover;
@@ -46,7 +43,7 @@ struct World::State {
   [[nodiscard]] shmem::Peers block_of(const Group& group) const;
   [[nodiscard]] shmem::Peers peers_of(CommunicatorId id, const std::vector<Rank>& members);
   /// All communicators of the job, also those that this rank is not in.
-  [[nodiscard]] Prover::Views views();
+  [[nodiscard]] Prover::Views views() const;
   void abort(const Error& reason, Core core);
   [[nodiscard]] Result<std::vector<Rank>> settle(CommunicatorId id, std::span<const Rank> members) const;
 };
@@ -81,14 +78,10 @@ shmem::Peers World::State::block_of(const Group& group) const {
   return peers;
 }
 
-Prover::Views World::State::views() {
+Prover::Views World::State::views() const {
   Prover::Views views;
   for (Group& group : groups_in(job.shape.control, job.control)) {
     shmem::Peers peers = block_of(group);
-    const std::lock_guard lock(mutex);
-    const auto window = windows.find(group.id);
-    if (window != windows.end() && std::ranges::find(group.members, job.rank) != group.members.end())
-      peers.meta = window->second;
     views.push_back({.group = std::move(group), .peers = std::move(peers)});
   }
   return views;
@@ -156,8 +149,6 @@ Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> mem
     Result<shmem::MetaWindow> meta = shmem::MetaWindow::map(peers.mem, job.shape.map.meta_window());
     if (!meta) return std::move(meta).error().within(fmt::format("creating communicator {}", id));
     peers.meta = std::make_shared<const shmem::MetaWindow>(*std::move(meta));
-    const std::lock_guard lock(mutex);
-    windows[id] = peers.meta;
   }
   // Members whose lists do not fit together may wait at slots that nobody writes: the start is bounded.
   const std::optional<shmem::Time> usual_limit = peers.wait_limit;

@@ -42,7 +42,8 @@ std::string_view advice_on(CauseKind kind) {
     case CauseKind::core_count_drift:
       return "launch every kernel that takes a round on the same cores, or let the others catch up with core 0";
     case CauseKind::two_paths: return "give each path a region of its own, or let one path alone use the communicator";
-    case CauseKind::operator_order: return "call the same operators in the same order on every rank";
+    case CauseKind::operator_order:
+      return "call the same operators in the same order on every rank, through all of its communicators";
     case CauseKind::operator_left_out:
       return "every rank calls every operator, also with no tokens; look for a return before the call";
     case CauseKind::missing_notify: return "look at the path by which the writer leaves without the signal";

@@ -37,7 +37,8 @@ std::string_view name_of(VerdictKind kind) {
 }
 
 std::string to_string(const Verdict& verdict) {
-  std::string text = fmt::format("{}: {}", name_of(verdict.kind), verdict.text);
+  std::string text = verdict.scope.empty() ? "" : verdict.scope + ": ";
+  text += fmt::format("{}: {}", name_of(verdict.kind), verdict.text);
   for (const Cause& cause : verdict.causes) {
     const bool first = &cause == &verdict.causes.front();
     if (first) text += fmt::format("\n  cause: {}: {}", name_of(cause.kind), cause.because);
@@ -47,8 +48,9 @@ std::string to_string(const Verdict& verdict) {
   }
   const std::size_t shown = std::min(verdict.stuck.size(), kMostWaits);
   for (const StuckWait& wait : std::span{verdict.stuck}.first(shown)) {
-    text += fmt::format("\n  rank {} core {} in {} round {} waits at {} for {}; may be written by rank {}", wait.rank,
-                        wait.core, wait.op, wait.round, wait.site, wait.what, fmt::join(wait.writers, ", "));
+    text += fmt::format("\n  {}{}rank {} core {} in {} round {} waits at {} for {}; may be written by rank {}",
+                        wait.scope, wait.scope.empty() ? "" : ": ", wait.rank, wait.core, wait.op, wait.round,
+                        wait.site, wait.what, fmt::join(wait.writers, ", "));
     if (!wait.written.empty()) text += "; " + wait.written;
   }
   if (verdict.after)

@@ -56,6 +56,7 @@ struct StuckWait {
   Rank where = {};            // whose slot
   Slot slot = {};
   std::string written = {};  // what its one writer has noted: "rank 1 never signalled it"; empty where nobody knows
+  std::string scope = {};    // of waits of several communicators: "communicator 2 of world ranks 1 2 3"
 };
 
 /// A slot of a rank.
@@ -87,6 +88,7 @@ struct Verdict {
   std::optional<Conflict> conflict = {};  // of the verdicts on memory
   std::optional<shmem::Time> after = {};  // of a live job: how long after the last of the waits had begun
   std::vector<Cause> causes = {};         // of waits that cannot end, the likeliest first
+  std::string scope = {};                 // whose ranks it names, where they are not world ranks
 
   [[nodiscard]] bool clean() const { return kind == VerdictKind::clean; }
 };

@@ -23,7 +23,7 @@ Json json_of(const StuckWait& wait) {
   for (const Rank writer : wait.writers) writers.push_back(writer.value());
   return {{"rank", wait.rank.value()},     {"core", wait.core.value()}, {"op", wait.op},
           {"round", wait.round.value()},   {"waits_for", wait.what},    {"site", wait.site},
-          {"writers", std::move(writers)}, {"written", wait.written}};
+          {"writers", std::move(writers)}, {"written", wait.written},   {"communicator", wait.scope}};
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ std::vector<Exhibit> collection() {
       too_many_slots_awaited(),
       unequal_steps(),
       peer_dies(),
+      batches_cross(),
       ring_waits_first(),
       forward_without_credits(),
   };

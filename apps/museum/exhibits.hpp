@@ -75,7 +75,8 @@ Exhibit too_many_slots_awaited();
 Exhibit unequal_steps();
 Exhibit peer_dies();
 
-// And the first one that everybody writes
+// A reported case, and the first one that everybody writes
+Exhibit batches_cross();
 Exhibit ring_waits_first();
 
 // And one that is right, as published

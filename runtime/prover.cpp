@@ -90,7 +90,8 @@ LedgerSight Prover::ledger(Rank writer, Rank owner, Slot slot, shmem::Side side)
   return {.count = entry.count.load(std::memory_order_relaxed),
           .value = entry.value.load(std::memory_order_relaxed),
           .core = Core{entry.core.load(std::memory_order_relaxed)},
-          .place = &entry.site};
+          .place = &entry.site,
+          .held = entry.held.load(std::memory_order_relaxed)};
 }
 
 std::uint64_t Prover::magic(Rank rank, Core core) const {

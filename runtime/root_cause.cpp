@@ -286,6 +286,20 @@ Because merged(const Evidence& known, const Edge& edge) {
                      slot_text(known, edge), times(filled), times(reset), edge.writer);
 }
 
+// Rules on signals that have not left.
+
+/// One of those that lie with the sender may be an older one than the last.
+Because not_quiet(const Evidence& known, const Edge& edge) {
+  const LedgerSight sent = known.sent(edge);
+  const bool awaited = edge.family->op == shmem::SignalOp::add || sent.held > 1 || edge.ends_with(sent.value);
+  if (sent.held == 0 || !awaited) return std::nullopt;
+  const CoreSight& core = known.sight().of(edge.writer)[sent.core.index()];
+  return fmt::format(
+      "rank {} core {} sent {} to {} at {}, and it lies there still: {} without a quiet", edge.writer, sent.core,
+      word_text(known, edge, sent.value), slot_text(known, edge), sent.site(),
+      core.busy && core.wait ? fmt::format("the core waits at {}", core.site) : std::string("the core has left"));
+}
+
 // Rules on cores that wait for each other.
 
 Because queued(const Evidence& known, const Edge& edge) {
@@ -343,6 +357,9 @@ struct Rule {
   Because (*fits)(const Evidence&, const Edge&);
 };
 
+/// Seen, and not inferred: it comes before all others.
+constexpr Rule kChannels[] = {{CauseKind::missing_quiet, not_quiet}};
+
 /// How the job is put together. Where one of these fits, the signals merely follow.
 constexpr Rule kStructure[] = {
     {CauseKind::oversized_grid, queued},      {CauseKind::operator_order, order},
@@ -389,7 +406,8 @@ std::vector<Cause> causes_of(const Sight& sight, VerdictKind kind) {
   const Evidence known(sight);
   std::vector<Cause> causes;
   constexpr Rule kSyncAll[] = {{CauseKind::sync_all_left, sync_all_left}, {CauseKind::missing_notify, arrival_lost}};
-  if (kind == VerdictKind::sync_mismatch) apply(known, kSyncAll, causes);
+  apply(known, kChannels, causes);
+  if (causes.empty() && kind == VerdictKind::sync_mismatch) apply(known, kSyncAll, causes);
   if (causes.empty()) apply(known, kStructure, causes);
   if (causes.empty()) apply(known, kSignals, causes);
   if (causes.empty()) apply(known, kLast, causes);

@@ -53,6 +53,7 @@ std::vector<Exhibit> collection() {
       notify_to_itself(),
       own_group(),
       no_fence(),
+      no_fence_in_processes(),
       token_dropped(),
       no_credit_awaited(),
       merged_signals(),
@@ -65,6 +66,7 @@ std::vector<Exhibit> collection() {
       unequal_steps(),
       peer_dies(),
       ring_waits_first(),
+      answer_before_quiet(),
   };
 }
 

@@ -61,6 +61,7 @@ Exhibit wait_range_too_long();
 Exhibit notify_to_itself();
 Exhibit own_group();
 Exhibit no_fence();
+Exhibit no_fence_in_processes();
 Exhibit token_dropped();
 Exhibit no_credit_awaited();
 Exhibit merged_signals();
@@ -73,7 +74,8 @@ Exhibit too_many_slots_awaited();
 Exhibit unequal_steps();
 Exhibit peer_dies();
 
-// And the first one that everybody writes
+// And two that everybody writes
 Exhibit ring_waits_first();
+Exhibit answer_before_quiet();
 
 }  // namespace shmoe::apps

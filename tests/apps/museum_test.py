@@ -35,7 +35,7 @@ class Museum(cli.Case):
         catalogue = [f"{letter}{number}" for letter, numbers in
                      (("S", range(1, 20)), ("F", range(1, 25)), ("H", range(1, 28)), ("D", range(27)))
                      for number in numbers]
-        self.assertEqual(sorted(name for name, _, _ in rows), sorted([*catalogue, "D2S", "RING"]))
+        self.assertEqual(sorted(name for name, _, _ in rows), sorted([*catalogue, "D2S", "D9W", "QUIET", "RING"]))
         self.assertEqual({name: ending for name, ending, _ in rows if ending != "left out"},
                          {exhibit["exhibit"]: exhibit["expected"] for exhibit in listed})
 

@@ -26,17 +26,17 @@ bool WriteChannels::passes(Rank dst, Holding holding) const {
 }
 
 void WriteChannels::put(Rank dst, Offset to, std::span<const std::byte> from, Holding holding, SourceSite site) {
+  go_on();
   if (passes(dst, holding)) return next_->put(dst, to, from, site);
   shmem::expect_place(*peers_, dst, to, Bytes{from.size()}, site);
-  go_on();
   issue_data(dst, to, from, 0, holding, site);
 }
 
 void WriteChannels::signal(Rank dst, Slot slot, shmem::SignalOp op, std::uint64_t value, Holding holding,
                            SourceSite site) {
+  go_on();
   if (passes(dst, holding)) return next_->signal(dst, slot, op, value, site);
   shmem::expect_signal(*peers_, dst, slot, op, value, site);
-  go_on();
   issue({.dst = dst,
          .at = peers_->slots->offset_of(slot),
          .size = kWord,
@@ -50,10 +50,10 @@ void WriteChannels::signal(Rank dst, Slot slot, shmem::SignalOp op, std::uint64_
 
 void WriteChannels::put_signal(Rank dst, Offset to, std::span<const std::byte> from, Slot slot, shmem::SignalOp op,
                                std::uint64_t value, Holding holding, SourceSite site) {
+  go_on();
   if (passes(dst, holding)) return next_->put_signal(dst, to, from, slot, op, value, site);
   shmem::expect_place(*peers_, dst, to, Bytes{from.size()}, site);
   shmem::expect_signal(*peers_, dst, slot, op, value, site);
-  go_on();
   const std::uint64_t group = ++groups_;
   issue_data(dst, to, from, group, holding, site);
   issue({.dst = dst,

@@ -33,15 +33,22 @@ class WriteChannels {
  public:
   WriteChannels(shmem::Fabric& next, const shmem::Peers& peers, Core core, std::uint64_t seed);
 
+  /// Order:   none with what lies in a channel, but where both write one place.
   void put(Rank dst, Offset to, std::span<const std::byte> from, Holding holding, SourceSite site);
+  /// Order:   as put; signals to one slot land as issued.
   void signal(Rank dst, Slot slot, shmem::SignalOp op, std::uint64_t value, Holding holding, SourceSite site);
+  /// Order:   its data, then its signal; else as put.
   void put_signal(Rank dst, Offset to, std::span<const std::byte> from, Slot slot, shmem::SignalOp op,
                   std::uint64_t value, Holding holding, SourceSite site);
+  /// Order:   earlier writes to dst before later ones. Lets none go.
   void fence(Rank dst);
+  /// Order:   all writes have landed on return.
   void quiet();
   /// Another call of the core, at which weak writes may land.
   void go_on();
+  /// Order:   as Fabric; weak writes may land before, meanwhile, or later.
   Result<shmem::Arrival> wait(const shmem::WaitSpec& spec, SourceSite site);
+  /// Order:   as wait.
   std::optional<shmem::Arrival> test(const shmem::WaitSpec& spec, SourceSite site);
   /// The core leaves the operator: only what is on hold stays.
   void leave();

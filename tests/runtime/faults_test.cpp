@@ -239,6 +239,35 @@ TEST_CASE("faults: a fence lets nothing go, it only puts the signal behind the d
   check_all_well(ask_and_answer(plan, true));
 }
 
+TEST_CASE("faults: the ledger counts what lies with a core, and no longer once it has landed") {
+  const auto count_to_three = [](std::string_view plan, bool completes) {
+    return proof_among(run_ranks(2, config_with_faults(1, plan), [completes](World& world) {
+      return world.all().launch("count", [completes](CoreContext& context) {
+        if (context.rank() == Rank{0}) {
+          context.wait(flag_in_hand(context, 1), Compare::at_least, 3).ordering_only();
+          return context.signal(Rank{1}, flag_in_hand(context, 0), SignalOp::set, 1);
+        }
+        for (std::uint64_t round = 1; round <= 3; ++round) {
+          context.signal(Rank{0}, flag_in_hand(context, 1), SignalOp::set, round);
+          if (completes) context.quiet();
+        }
+        wait_in_hand(context, 0);
+      });
+    }));
+  };
+  const std::string held = count_to_three("rank 1 in count signal 2: hold", false);
+  CAPTURE(held);
+  CHECK(contains(held, "undelivered: "));
+  CHECK(contains(held, "to be >= 0x3, sees 0x1"));
+  CHECK(contains(held, "rank 1 sent it 3 times, last 0x3 by core 0 at faults_test.cpp:"));
+  CHECK(contains(held, "; 2 of them lie with the sender"));
+  const std::string lost = count_to_three("rank 1 in count signal 1-2: hold\nrank 1 in count signal 3: drop", true);
+  CAPTURE(lost);
+  CHECK(contains(lost, "to be >= 0x3, sees 0x2"));
+  CHECK(contains(lost, "rank 1 signalled it 2 times, last 0x2 by core 0 at faults_test.cpp:"));
+  CHECK(!contains(lost, "undelivered"));
+}
+
 TEST_CASE("faults: what was sent and not completed stays with a core that leaves, and goes with its next quiet") {
   const auto tell = [](bool goes_on) {
     return run_ranks(2, config_with_faults(1, "rank 0 in tell signal 1 flag: hold"), [goes_on](World& world) {

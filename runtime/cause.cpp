@@ -26,6 +26,7 @@ std::string_view name_of(CauseKind kind) {
     case CauseKind::credit_missing: return "credit return missing";
     case CauseKind::double_reset: return "double reset";
     case CauseKind::merged_notify: return "merged notifies";
+    case CauseKind::missing_quiet: return "missing quiet";
     case CauseKind::oversized_grid: return "oversized grid";
   }
   return "unknown";
@@ -67,6 +68,8 @@ std::string_view advice_on(CauseKind kind) {
       return "reset the slot after the last read of its buffer, before the next round needs it";
     case CauseKind::double_reset: return "let exactly one consumer reset a slot, once for each time it is filled";
     case CauseKind::merged_notify: return "wait for the credit before each notify, not once for many";
+    case CauseKind::missing_quiet:
+      return "call quiet behind the signal, before this core waits for an answer or leaves the operator";
     case CauseKind::oversized_grid:
       return "launch no more blocks than there are cores, or let no block wait for a later one";
   }
@@ -86,6 +89,7 @@ std::string_view told_apart_by(CauseKind kind) {
     case CauseKind::shared_window: return "if the events show both words, and each in another operator";
     case CauseKind::slot_erased: return "if the writer's events show the signal, and the word is not there";
     case CauseKind::operator_left_out: return "if the operators the ranks have called differ";
+    case CauseKind::missing_quiet: return "if the sender's ledger counts the signal as sent and not as delivered";
     default: return "the events of the ranks show the order of signals and waits";
   }
 }

@@ -34,6 +34,7 @@ enum class CauseKind : std::uint8_t {
   credit_missing,   // a consumer never gave its slot back
   double_reset,     // a slot was given back more often than it was filled
   merged_notify,    // a slot was filled again before it was given back, so two signals became one
+  missing_quiet,    // a signal was sent and not completed, and its sender waits
   oversized_grid,   // who should signal has not started: its block runs after one that waits
 };
 

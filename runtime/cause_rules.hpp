@@ -35,6 +35,7 @@ Because erased(const Evidence& known, const Edge& edge);
 Because wrong_word(const Evidence& known, const Edge& edge);
 
 // signal_rules.cpp: where signals went, and which never did.
+Because not_quiet(const Evidence& known, const Edge& edge);
 Because drifted(const Evidence& known, const Edge& edge);
 Because wrong_rank(const Evidence& known, const Edge& edge);
 Because range(const Evidence& known, const Edge& edge);

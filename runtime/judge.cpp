@@ -178,6 +178,11 @@ class Judge {
     const shmem::Side side = by_zero ? shmem::Side::owner : shmem::Side::source;
     const std::optional<Rank> writer = slots_.writer_of(w.slot, w.spec->where, side);
     const LedgerSight last = sight_.ledger(*writer, w.spec->where, w.slot, side);
+    if (last.held > 0) {
+      return fmt::format("rank {} sent it {} time{}, last {:#x} by core {} at {}; {} of them {} with the sender",
+                         *writer, last.count + last.held, last.count + last.held == 1 ? "" : "s", last.value, last.core,
+                         last.site(), last.held, last.held == 1 ? "lies" : "lie");
+    }
     const char* verb = w.family->goes_back() && by_zero ? "reset" : "signalled";
     if (last.count == 0) return fmt::format("rank {} never {} it", *writer, verb);
     return fmt::format("rank {} {} it {} time{}, last {:#x} by core {} at {}", *writer, verb, last.count,
@@ -200,6 +205,10 @@ Verdict judge(const Sight& sight) {
   if (cause.kind == CauseKind::wrong_rank || cause.kind == CauseKind::slot_drift) {
     verdict.kind = VerdictKind::misdirected;
     verdict.text = "a signal went to another rank or slot than the one that is waited for";
+  }
+  if (cause.kind == CauseKind::missing_quiet) {
+    verdict.kind = VerdictKind::undelivered;
+    verdict.text = "a signal that is waited for lies with its sender, which will never complete it";
   }
   const auto at_cause = [&](const StuckWait& wait) { return wait.rank == cause.rank && wait.core == cause.core; };
   std::stable_partition(verdict.stuck.begin(), verdict.stuck.end(), at_cause);

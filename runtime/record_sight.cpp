@@ -60,7 +60,8 @@ LedgerSight ledger_of(const shmem::Peers& peers, Rank writer, Rank owner, Slot s
   return {.count = entry.count.load(std::memory_order_relaxed),
           .value = entry.value.load(std::memory_order_relaxed),
           .core = Core{entry.core.load(std::memory_order_relaxed)},
-          .place = &entry.site};
+          .place = &entry.site,
+          .held = entry.held.load(std::memory_order_relaxed)};
 }
 
 }  // namespace

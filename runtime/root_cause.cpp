@@ -9,6 +9,7 @@ namespace shmoe::runtime {
 namespace {
 
 enum class Stage : std::uint8_t {
+  channels,   // seen, and not inferred
   sync_all,   // of cores that do not meet
   structure,  // how the job is put together: where one of these fits, the signals merely follow
   signals,
@@ -23,6 +24,8 @@ struct Rule {
 
 /// The more a rule asks for, the earlier it stands in its stage.
 constexpr Rule kRules[] = {
+    {Stage::channels, CauseKind::missing_quiet, rules::not_quiet},
+
     {Stage::sync_all, CauseKind::sync_all_left, rules::core_absent},
     {Stage::sync_all, CauseKind::missing_notify, rules::arrival_lost},
 
@@ -74,7 +77,7 @@ void apply(const Evidence& known, const Rule& rule, std::vector<Cause>& causes) 
 std::vector<Cause> causes_of(const Sight& sight, VerdictKind kind) {
   const Evidence known(sight);
   std::vector<Cause> causes;
-  Stage stage = Stage::sync_all;
+  Stage stage = Stage::channels;
   for (const Rule& rule : kRules) {
     if (rule.stage != stage && !causes.empty()) break;
     stage = rule.stage;

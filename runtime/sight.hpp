@@ -48,6 +48,7 @@ struct LedgerSight {
   std::uint64_t value = 0;  // of the last one
   Core core = {};
   const shmem::RecordText* place = nullptr;  // in the code
+  std::uint32_t held = 0;  // sent as well, and still with the sender; the last one is the newest of them
 
   [[nodiscard]] std::string site() const {
     return place == nullptr ? "an unknown place" : fmt::format("{}:{}", place->text(), place->number());

@@ -36,6 +36,18 @@ bool takes_over(const Evidence& known, const Edge& edge, Slot slot) {
 
 }  // namespace
 
+/// One of those that lie with the sender may be an older one than the last.
+Because not_quiet(const Evidence& known, const Edge& edge) {
+  const LedgerSight sent = known.sent(edge);
+  const bool awaited = edge.family->op == shmem::SignalOp::add || sent.held > 1 || edge.ends_with(sent.value);
+  if (sent.held == 0 || !awaited) return std::nullopt;
+  const CoreSight& core = known.sight().of(edge.writer)[sent.core.index()];
+  return fmt::format(
+      "rank {} core {} sent {} to {} at {}, and it lies there still: {} without a quiet", edge.writer, sent.core,
+      word_text(known, edge, sent.value), slot_text(known, edge), sent.site(),
+      core.busy && core.wait ? fmt::format("the core waits at {}", core.site) : std::string("the core has left"));
+}
+
 Because drifted(const Evidence& known, const Edge& edge) {
   if (!by_source(edge)) return std::nullopt;
   const SlotPlace place = known.place_of(edge);

@@ -23,6 +23,7 @@ std::string_view name_of(VerdictKind kind) {
     case VerdictKind::sync_mismatch: return "SyncAll mismatch";
     case VerdictKind::overrun: return "overrun";
     case VerdictKind::misdirected: return "misdirected notify";
+    case VerdictKind::undelivered: return "undelivered";
     case VerdictKind::unordered_read: return "unordered read";
     case VerdictKind::stale_value: return "stale value";
     case VerdictKind::overwrite_before_read: return "overwrite before read";

@@ -21,6 +21,7 @@ enum class VerdictKind : std::uint8_t {
   sync_mismatch,   // cores of one rank do not meet in the same SyncAll
   overrun,         // the word went past the value that an equality wait looks for
   misdirected,     // the awaited word lies in a slot that nobody waits for
+  undelivered,     // the awaited signal lies with its sender, which has not completed it and never will
   // Memory. Real in this execution, whatever value was read.
   unordered_read,         // nothing orders the write before the read
   stale_value,            // the same, and the write had not landed

@@ -142,13 +142,14 @@ enum class Life : std::uint8_t {
   ended,
 };
 
-/// What this rank last wrote to one (destination, slot).
+/// What this rank last sent to one (destination, slot). A fabric that holds writes back says so here: who waits for such a
+/// signal waits for its sender to complete it.
 struct alignas(64) LedgerEntry {
-  std::atomic<std::uint64_t> count;
+  std::atomic<std::uint64_t> count;  // delivered
   std::atomic<std::uint64_t> value;
   std::atomic<std::uint64_t> round;
   std::atomic<std::uint32_t> core;
-  std::uint32_t reserved;
+  std::atomic<std::uint32_t> held;  // sent as well, and not delivered
   RecordText site;
 };
 static_assert(sizeof(LedgerEntry) == 64);

@@ -55,6 +55,7 @@ std::vector<Exhibit> collection() {
       notify_to_itself(),
       own_group(),
       no_fence(),
+      no_fence_in_processes(),
       token_dropped(),
       no_credit_awaited(),
       merged_signals(),
@@ -68,6 +69,7 @@ std::vector<Exhibit> collection() {
       peer_dies(),
       batches_cross(),
       ring_waits_first(),
+      answer_before_quiet(),
       forward_without_credits(),
   };
 }

@@ -46,8 +46,7 @@ class LowLatencyBuffers {
     Shape shape_;
   };
 
-  /// Every rank with the same shape. The most rows that a rank can receive: sum over ranks of T * min(K, own experts), and
-  /// of T for a shared expert: most_rows.
+  /// Every rank with the same shape; most_rows says how many rows never overflow.
   ///
   /// Errors:  as Communicator::allocate
   static Result<LowLatencyBuffers> allocate(runtime::Communicator& comm, const Shape& shape);
@@ -71,7 +70,8 @@ class LowLatencyBuffers {
   std::size_t turn_ = 1;
 };
 
-/// The most rows that any rank can receive when no rank has more than `most_tokens`.
+/// The most rows that any rank can receive when no rank has more than `most_tokens`: all pairs of all ranks, since one
+/// expert may occur several times in a token, and those for its shared expert.
 std::int64_t most_rows(const ExpertMap& experts, std::int32_t topk, std::int64_t most_tokens,
                        const SharedExperts& shared = {});
 

@@ -30,14 +30,15 @@ namespace shmoe::ops {
 enum class CombineOutput : std::uint8_t { own_tokens, reduce_scatter };
 
 struct CombineLowLatencyArgs {
-  Offset expert_out;          // symmetric [capacity, H] of dtype: row i is the answer to row i of expand_x
-  std::int64_t capacity = 0;  // rows; the same on every rank
-  LowLatencyTables& tables;   // of the dispatch; hidden and dtype are its
-  std::span<const float> expert_scales{};         // [T, K]: the weights; none: every weight is 1
-  std::span<const std::byte> ori_x{};             // answers in any own memory, to be copied to expert_out first, or none
-  std::span<const std::byte> shared_expert_x{};   // [T, H] of dtype: what a shared expert on this rank made of the tokens
-  std::span<std::byte> x;                         // out: [T, H] of dtype, any own memory
-  std::int32_t tp_world_size = 1;                 // more than one is refused
+  Offset expert_out;                       // symmetric [capacity, H] of dtype: row i is the answer to row i of expand_x
+  std::int64_t capacity = 0;               // rows; the same on every rank
+  LowLatencyTables& tables;                // of the dispatch; hidden and dtype are its
+  std::span<const float> expert_scales{};  // [T, K]: the weights; none: every weight is 1
+  std::span<const std::byte> ori_x{};      // answers in any own memory, to be copied to expert_out first, or none
+  std::span<const std::byte>
+      shared_expert_x{};           // [T, H] of dtype: what a shared expert on this rank made of the tokens
+  std::span<std::byte> x;          // out: [T, H] of dtype, any own memory
+  std::int32_t tp_world_size = 1;  // more than one is refused
   CombineOutput output = CombineOutput::own_tokens;
 };
 

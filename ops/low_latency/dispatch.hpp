@@ -48,8 +48,8 @@ struct DispatchLowLatencyArgs {
   Offset expand_x;            // symmetric [capacity, H] of dtype, or int8
   std::int64_t capacity = 0;  // rows; the same on every rank
   Quant quant = Quant::none;
-  Offset dynamic_scales{};              // int8 only: symmetric [capacity] fp32, one of each row
-  std::span<const float> scales{};      // int8 only: smooth scales [S + E, H], or none; the same on all ranks or on none
+  Offset dynamic_scales{};          // int8 only: symmetric [capacity] fp32, one of each row
+  std::span<const float> scales{};  // int8 only: smooth scales [S + E, H], or none; the same on all ranks or on none
   std::optional<float> static_scale{};  // int8 only: of every row; none: each row has its own
   GroupList expert_token_nums = GroupList::counts;
   std::int32_t tp_world_size = 1;  // more than one is refused

@@ -14,7 +14,6 @@
 //         so it lies elsewhere.
 
 #include <cstdint>
-#include <optional>
 
 #include "runtime/call_card.hpp"
 #include "shmem/layout.hpp"
@@ -28,8 +27,8 @@ void declare_low_latency(shmem::SlotPlan& plan, const shmem::BlockMap& map);
 
 class LowLatencyRegion {
  public:
-  /// Nothing where the slots are not declared.
-  static std::optional<LowLatencyRegion> find(const shmem::SlotPlan& plan, const shmem::BlockMap& map);
+  /// Errors:  invalid_argument where the slots are not declared; the same on every rank, since all have the same plan
+  static Result<LowLatencyRegion> find(const shmem::SlotPlan& plan, const shmem::BlockMap& map);
 
   /// A call in flight keeps its words: two dispatches may be under way, and up to four combines of a fast rank and a slow
   /// one.

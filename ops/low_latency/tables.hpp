@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "ops/ep/rows.hpp"
 #include "ops/low_latency/shared_experts.hpp"
 #include "shmem/types.hpp"
 
@@ -40,9 +41,10 @@ struct LowLatencyTables {
   std::vector<std::int64_t> rows_of;        // [R]: that each rank receives
 
   // This rank's own.
-  std::vector<std::int32_t> expand_idx;        // [T, K + S]: earlier pairs for the same column; -1: not sent
-  std::vector<std::int64_t> expert_token_nums;  // rows of each own column, or where they end: its shared expert, then its
-                                                // routed ones
+  std::vector<std::int32_t> expand_idx;  // [T, K + S]: earlier pairs for the same column; -1: not sent
+  std::vector<std::int64_t>
+      expert_token_nums;  // rows of each own column, or where they end: its shared expert, then its
+                          // routed ones
   std::int64_t recv_rows = 0;
 
   // How combine finds the rows, and what is in flight.
@@ -50,6 +52,10 @@ struct LowLatencyTables {
   std::vector<Rank> owner;                // [N + E]
   std::uint64_t combine_round = 0;
   std::optional<Offset> combined_from;  // the answers that peers may still read
+
+  [[nodiscard]] std::int32_t pairs_of_token() const { return topk + shared.experts; }
+  /// Where the row of a pair of rank `me` lies; nothing where the pair was not sent.
+  [[nodiscard]] std::optional<RowPlace> place_of(std::int64_t pair, Rank me) const;
 };
 
 }  // namespace shmoe::ops

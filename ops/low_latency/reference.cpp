@@ -87,8 +87,7 @@ Quantised quantise(DType dtype, std::span<const std::byte> x, std::span<const fl
 }
 
 std::vector<std::byte> combine_with(const Problem& problem, const Answer& answer, std::int64_t rank, DType dtype,
-                                    std::int64_t hidden, const ExpertOutput& output,
-                                    std::span<const std::byte> extra) {
+                                    std::int64_t hidden, const ExpertOutput& output, std::span<const std::byte> extra) {
   if (extra.empty()) return combine(problem, answer, rank, dtype, hidden, output);
   // One more pair with weight 1 in each token, whose row is the token's of `extra`.
   Problem longer = problem;

@@ -52,7 +52,9 @@ reference::Quantised quantised_row(const LowLatencyCase& input, std::int64_t col
   return reference::quantise(input.base.dtype, x, factors, input.static_scale);
 }
 
-void append(std::vector<std::byte>& to, std::span<const std::byte> from) { to.insert(to.end(), from.begin(), from.end()); }
+void append(std::vector<std::byte>& to, std::span<const std::byte> from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
 
 void fill_owner(const LowLatencyCase& input, const std::vector<reference::Origin>& rows,
                 const std::vector<std::vector<std::byte>>& tokens, LowLatencyExpected& expected) {
@@ -100,16 +102,14 @@ std::size_t widest_row(std::span<const LowLatencyCase> cases) {
 }  // namespace
 
 std::string LowLatencyCase::describe() const {
-  return fmt::format("{} shared {} on {} mask {} smooth {} static {} ori_x {} shared_x {}", base.describe(), shared.experts,
-                     shared.ranks, mask.empty() ? 0 : mask.front().size(), !scales.empty(), static_scale.value_or(0),
-                     copies_answers, adds_shared_x);
+  return fmt::format("{} shared {} on {} mask {} smooth {} static {} ori_x {} shared_x {}", base.describe(),
+                     shared.experts, shared.ranks, mask.empty() ? 0 : mask.front().size(), !scales.empty(),
+                     static_scale.value_or(0), copies_answers, adds_shared_x);
 }
 
 reference::LowLatencyProblem LowLatencyCase::problem() const {
-  reference::LowLatencyProblem wide{.routed = base.problem,
-                                    .shared_experts = shared.experts,
-                                    .shared_ranks = shared.ranks,
-                                    .active = {}};
+  reference::LowLatencyProblem wide{
+      .routed = base.problem, .shared_experts = shared.experts, .shared_ranks = shared.ranks, .active = {}};
   for (std::size_t rank = 0; rank < mask.size(); ++rank) {
     std::vector<std::uint8_t> pairs = mask[rank];
     const std::size_t ids = base.problem.ranks[rank].topk_idx.size();
@@ -333,7 +333,8 @@ LowLatencyCase draw_low_latency(std::uint64_t seed, std::int32_t ranks) {
   LowLatencyCase input{.base = make_case(seed, shape)};
   if (ranks >= 3 && below(2) == 0) {
     input.shared.experts = static_cast<std::int32_t>(1 + below(ranks >= 5 ? 2 : 1));
-    input.shared.ranks = input.shared.experts * static_cast<std::int32_t>(1 + below((ranks - 1) / input.shared.experts));
+    input.shared.ranks =
+        input.shared.experts * static_cast<std::int32_t>(1 + below((ranks - 1) / input.shared.experts));
   }
   const std::int64_t masked = below(3);
   for (std::int32_t rank = 0; masked > 0 && rank < ranks; ++rank) {

@@ -23,8 +23,8 @@ std::uint64_t stride_of(const CombineLowLatencyArgs& args) { return row_bytes(ar
 class LowLatencySum {
  public:
   LowLatencySum(runtime::CoreContext& context, const CombineLowLatencyArgs& args, const Witness& complete)
-      : context_(context),
-        args_(args),
+      : context_(&context),
+        args_(&args),
         complete_(complete),
         stride_(stride_of(args)),
         scratch_(context.workspace(), stride_ * pairs()),
@@ -40,29 +40,29 @@ class LowLatencySum {
     const auto first = token * static_cast<std::int64_t>(pairs());
     for (std::size_t i = 0; i < pairs(); ++i) open(first + static_cast<std::int64_t>(i), weight_of(token, i));
     const auto place = static_cast<std::uint64_t>(token) * stride_;
-    if (!args_.shared_expert_x.empty()) add(args_.shared_expert_x.subspan(place, stride_), 1.0F);
-    shmem::weighted_row_sum(args_.tables.dtype, rows_, weights_, args_.x.subspan(place, stride_));
+    if (!args_->shared_expert_x.empty()) add(args_->shared_expert_x.subspan(place, stride_), 1.0F);
+    shmem::weighted_row_sum(args_->tables.dtype, rows_, weights_, args_->x.subspan(place, stride_));
     rows_.clear();
     weights_.clear();
     views_.clear();
   }
 
  private:
-  [[nodiscard]] std::size_t pairs() const { return static_cast<std::size_t>(args_.tables.pairs_of_token()); }
+  [[nodiscard]] std::size_t pairs() const { return static_cast<std::size_t>(args_->tables.pairs_of_token()); }
 
   /// Of a shared expert 1.
   [[nodiscard]] float weight_of(std::int64_t token, std::size_t i) const {
-    const auto topk = static_cast<std::size_t>(args_.tables.topk);
-    if (args_.expert_scales.empty() || i >= topk) return 1.0F;
-    return args_.expert_scales[static_cast<std::size_t>(token) * topk + i];
+    const auto topk = static_cast<std::size_t>(args_->tables.topk);
+    if (args_->expert_scales.empty() || i >= topk) return 1.0F;
+    return args_->expert_scales[static_cast<std::size_t>(token) * topk + i];
   }
 
   void open(std::int64_t pair, float weight) {
-    const std::optional<RowPlace> place = args_.tables.place_of(pair, context_.rank());
+    const std::optional<RowPlace> place = args_->tables.place_of(pair, context_->rank());
     if (!place) return;
     const std::span<std::byte> room = scratch_.bytes().subspan(views_.size() * stride_, stride_);
-    const Offset at = args_.expert_out + Bytes{stride_} * static_cast<std::uint64_t>(place->row);
-    views_.push_back(context_.read(place->owner, at, room, complete_));
+    const Offset at = args_->expert_out + Bytes{stride_} * static_cast<std::uint64_t>(place->row);
+    views_.push_back(context_->read(place->owner, at, room, complete_));
     add(views_.back().data(), weight);
   }
 
@@ -71,8 +71,8 @@ class LowLatencySum {
     weights_.push_back(weight);
   }
 
-  runtime::CoreContext& context_;
-  const CombineLowLatencyArgs& args_;
+  runtime::CoreContext* context_;
+  const CombineLowLatencyArgs* args_;
   Witness complete_;
   std::uint64_t stride_;
   Scratch scratch_;  // a row of each pair of a token, used where the fabric gives no views
@@ -85,51 +85,51 @@ class LowLatencySum {
 class Combiner {
  public:
   Combiner(runtime::CoreContext& context, LowLatencySync& sync, const CombineLowLatencyArgs& args)
-      : context_(context), sync_(sync), args_(args) {}
+      : context_(&context), sync_(&sync), args_(&args) {}
 
   void tell() {
-    sync_.publish();
+    sync_->publish();
     copy_valid_expand_x_to_remote();
-    sync_.set_sync_flag();
+    sync_->set_sync_flag();
   }
 
   void sum() {
     const Witness complete = wait_sync_flag();
-    sync_.leave_on_fault();
+    sync_->leave_on_fault();
     input_to_dst_output(complete);
   }
 
  private:
   void copy_valid_expand_x_to_remote() {
-    const bool copies = !args_.ori_x.empty() && !sync_.fault();
-    const Slice rows = context_.slice(copies ? args_.tables.recv_rows : 0);
+    const bool copies = !args_->ori_x.empty() && !sync_->fault();
+    const Slice rows = context_->slice(copies ? args_->tables.recv_rows : 0);
     if (rows.size() > 0) {
-      const std::uint64_t first = stride_of(args_) * static_cast<std::uint64_t>(rows.first);
-      const std::uint64_t size = stride_of(args_) * static_cast<std::uint64_t>(rows.size());
-      context_.put(context_.rank(), args_.expert_out + Bytes{first}, args_.ori_x.subspan(first, size));
+      const std::uint64_t first = stride_of(*args_) * static_cast<std::uint64_t>(rows.first);
+      const std::uint64_t size = stride_of(*args_) * static_cast<std::uint64_t>(rows.size());
+      context_->put(context_->rank(), args_->expert_out + Bytes{first}, args_->ori_x.subspan(first, size));
     }
-    context_.sync_all();
+    context_->sync_all();
   }
 
   Witness wait_sync_flag() {
-    const Witness told = sync_.wait_sync_flag();
-    const Slice sources = context_.slice(sync_.published() ? 0 : context_.ranks());
+    const Witness told = sync_->wait_sync_flag();
+    const Slice sources = context_->slice(sync_->published() ? 0 : context_->ranks());
     for (std::int64_t source = sources.first; source < sources.last; ++source) {
-      if (Rank{source} != context_.rank()) (void)sync_.agrees(Rank{source}, told);
+      if (Rank{source} != context_->rank()) (void)sync_->agrees(Rank{source}, told);
     }
-    return context_.sync_all();
+    return context_->sync_all();
   }
 
   void input_to_dst_output(const Witness& complete) {
-    const Slice tokens = context_.slice(args_.tables.tokens);
+    const Slice tokens = context_->slice(args_->tables.tokens);
     if (tokens.size() == 0) return;
-    LowLatencySum sum(context_, args_, complete);
+    LowLatencySum sum(*context_, *args_, complete);
     for (std::int64_t token = tokens.first; token < tokens.last; ++token) sum.write(token);
   }
 
-  runtime::CoreContext& context_;
-  LowLatencySync& sync_;
-  const CombineLowLatencyArgs& args_;
+  runtime::CoreContext* context_;
+  LowLatencySync* sync_;
+  const CombineLowLatencyArgs* args_;
 };
 
 std::optional<Error> combine_tables_fault(const CombineLowLatencyArgs& args, Rank rank) {

@@ -41,12 +41,12 @@ class Sender {
  public:
   Sender(runtime::CoreContext& context, const LowLatencyRegion& region, LowLatencySync& sync,
          const DispatchLowLatencyArgs& args, LowLatencyTables& tables)
-      : context_(context), region_(region), sync_(sync), args_(args), tables_(tables) {}
+      : context_(&context), region_(&region), sync_(&sync), args_(&args), tables_(&tables) {}
 
   void run() {
-    sync_.publish();
+    sync_->publish();
     const Witness counted = local_layout();
-    sync_.set_layout_status();
+    sync_->set_layout_status();
     send_count_notify(counted);
     wait_notify();
     input_to_dst_output();
@@ -55,148 +55,148 @@ class Sender {
 
  private:
   Witness local_layout() {
-    std::pmr::vector<std::int32_t> next(columns(), 0, context_.workspace());
-    const Slice own = context_.slice(std::ssize(tables_.pair_column));
-    for (std::int64_t pair = 0; pair < std::ssize(tables_.pair_column); ++pair) {
-      const std::int32_t column = tables_.pair_column[static_cast<std::size_t>(pair)];
+    std::pmr::vector<std::int32_t> next(columns(), 0, context_->workspace());
+    const Slice own = context_->slice(std::ssize(tables_->pair_column));
+    for (std::int64_t pair = 0; pair < std::ssize(tables_->pair_column); ++pair) {
+      const std::int32_t column = tables_->pair_column[static_cast<std::size_t>(pair)];
       const std::int32_t earlier = column < 0 ? -1 : next[static_cast<std::size_t>(column)]++;
-      if (pair >= own.first && pair < own.last) tables_.expand_idx[static_cast<std::size_t>(pair)] = earlier;
+      if (pair >= own.first && pair < own.last) tables_->expand_idx[static_cast<std::size_t>(pair)] = earlier;
     }
-    if (sync_.published()) number_first_token(own);
+    if (sync_->published()) number_first_token(own);
     store_counts(next);
-    return context_.sync_all();
+    return context_->sync_all();
   }
 
   /// The published kernel does not look for earlier pairs there.
   void number_first_token(const Slice& own) {
-    for (std::int64_t pair = own.first; pair < std::min<std::int64_t>(own.last, tables_.topk); ++pair) {
-      std::int32_t& place = tables_.expand_idx[static_cast<std::size_t>(pair)];
+    for (std::int64_t pair = own.first; pair < std::min<std::int64_t>(own.last, tables_->topk); ++pair) {
+      std::int32_t& place = tables_->expand_idx[static_cast<std::size_t>(pair)];
       place = std::min(place, 0);
     }
   }
 
   /// Each core those of its share of the columns; the published counts are added to what is there.
   void store_counts(std::span<const std::int32_t> counts) {
-    const Slice own = context_.slice(tables_.columns);
+    const Slice own = context_->slice(tables_->columns);
     if (own.size() == 0) return;
     const auto part = counts.subspan(static_cast<std::size_t>(own.first), static_cast<std::size_t>(own.size()));
     const Offset at = own_counts() + Bytes{4} * static_cast<std::uint64_t>(own.first);
-    if (!sync_.published()) return context_.put(context_.rank(), at, part);
-    std::pmr::vector<std::int32_t> sum(part.size(), context_.workspace());
-    context_.get(context_.rank(), at, sum, Witness::own());
+    if (!sync_->published()) return context_->put(context_->rank(), at, part);
+    std::pmr::vector<std::int32_t> sum(part.size(), context_->workspace());
+    context_->get(context_->rank(), at, sum, Witness::own());
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
-    context_.put(context_.rank(), at, sum);
+    context_->put(context_->rank(), at, sum);
   }
 
   void send_count_notify(const Witness& counted) {
-    const Witness told = sync_.wait_layout_status();
-    const Slice sources = context_.slice(context_.ranks());
+    const Witness told = sync_->wait_layout_status();
+    const Slice sources = context_->slice(context_->ranks());
     for (std::int64_t source = sources.first; source < sources.last; ++source) {
-      const bool own = Rank{source} == context_.rank();
+      const bool own = Rank{source} == context_->rank();
       const Witness& ordered = own ? counted : told;
-      if (!own && !sync_.published() && !sync_.agrees(Rank{source}, ordered)) continue;
-      const auto row = std::span{tables_.recv_data}.subspan(static_cast<std::size_t>(source) * columns(), columns());
-      context_.get(Rank{source}, own_counts(), row, ordered);
+      if (!own && !sync_->published() && !sync_->agrees(Rank{source}, ordered)) continue;
+      const auto row = std::span{tables_->recv_data}.subspan(static_cast<std::size_t>(source) * columns(), columns());
+      context_->get(Rank{source}, own_counts(), row, ordered);
     }
-    context_.sync_all();
-    sync_.leave_on_fault();
+    context_->sync_all();
+    sync_->leave_on_fault();
   }
 
   void wait_notify() {
-    const Slice owners = context_.slice(context_.ranks());
+    const Slice owners = context_->slice(context_->ranks());
     for (std::int64_t owner = owners.first; owner < owners.last; ++owner) {
       const std::int64_t rows = prefix_of(Rank{owner});
-      tables_.rows_of[static_cast<std::size_t>(owner)] = rows;
-      if (Rank{owner} == context_.rank()) count_own_rows();
+      tables_->rows_of[static_cast<std::size_t>(owner)] = rows;
+      if (Rank{owner} == context_->rank()) count_own_rows();
     }
-    context_.sync_all();
+    context_->sync_all();
     expect_room();
   }
 
   std::int64_t prefix_of(Rank owner) {
-    const std::size_t ranks = tables_.rows_of.size();
+    const std::size_t ranks = tables_->rows_of.size();
     std::int64_t end = 0;
-    each_column_of(owner, args_.shared, args_.experts, [&](std::size_t column) {
+    each_column_of(owner, args_->shared, args_->experts, [&](std::size_t column) {
       for (std::size_t source = 0; source < ranks; ++source) {
-        end += tables_.recv_data[source * columns() + column];
-        tables_.ep_recv_count[column * ranks + source] = end;
+        end += tables_->recv_data[source * columns() + column];
+        tables_->ep_recv_count[column * ranks + source] = end;
       }
     });
     return end;
   }
 
   void count_own_rows() {
-    const std::size_t ranks = tables_.rows_of.size();
+    const std::size_t ranks = tables_->rows_of.size();
     std::size_t local = 0;
     std::int64_t before = 0;
-    each_column_of(context_.rank(), args_.shared, args_.experts, [&](std::size_t column) {
-      const std::int64_t end = tables_.ep_recv_count[column * ranks + ranks - 1];
-      tables_.expert_token_nums[local++] = args_.expert_token_nums == GroupList::cumulative ? end : end - before;
+    each_column_of(context_->rank(), args_->shared, args_->experts, [&](std::size_t column) {
+      const std::int64_t end = tables_->ep_recv_count[column * ranks + ranks - 1];
+      tables_->expert_token_nums[local++] = args_->expert_token_nums == GroupList::cumulative ? end : end - before;
       before = end;
     });
-    tables_.recv_rows = before;
+    tables_->recv_rows = before;
   }
 
   /// The tables are the same on all ranks, so all leave here or none.
   void expect_room() const {
-    const auto full = std::find_if(tables_.rows_of.begin(), tables_.rows_of.end(),
-                                   [&](std::int64_t rows) { return rows > args_.capacity; });
-    if (full == tables_.rows_of.end()) return;
-    const Rank owner{full - tables_.rows_of.begin()};
+    const auto full = std::find_if(tables_->rows_of.begin(), tables_->rows_of.end(),
+                                   [&](std::int64_t rows) { return rows > args_->capacity; });
+    if (full == tables_->rows_of.end()) return;
+    const Rank owner{full - tables_->rows_of.begin()};
     throw Interrupted(
         Error{.code = Errc::capacity_exceeded,
               .context = fmt::format("rank {} receives {} rows, expand_x holds {}: allocate for the most that "
                                      "the tokens of all ranks can ask of one rank",
-                                     owner, *full, args_.capacity),
+                                     owner, *full, args_->capacity),
               .where = owner},
         Interrupted::Agreed::yes);
   }
 
   void input_to_dst_output() {
-    const OutgoingLowLatencyRow::Tokens tokens{.x = args_.x,
-                                               .dtype = args_.dtype,
-                                               .hidden = args_.hidden,
-                                               .quant = args_.quant,
-                                               .scales = args_.scales,
-                                               .static_scale = args_.static_scale,
-                                               .exact_division = sync_.published()};
-    OutgoingLowLatencyRow row(context_.workspace(), tokens);
-    const Bytes stride{row_bytes(args_.dtype, args_.hidden, args_.quant)};
-    const Slice pairs = context_.slice(std::ssize(tables_.pair_column));
+    const OutgoingLowLatencyRow::Tokens tokens{.x = args_->x,
+                                               .dtype = args_->dtype,
+                                               .hidden = args_->hidden,
+                                               .quant = args_->quant,
+                                               .scales = args_->scales,
+                                               .static_scale = args_->static_scale,
+                                               .exact_division = sync_->published()};
+    OutgoingLowLatencyRow row(context_->workspace(), tokens);
+    const Bytes stride{row_bytes(args_->dtype, args_->hidden, args_->quant)};
+    const Slice pairs = context_->slice(std::ssize(tables_->pair_column));
     for (std::int64_t pair = pairs.first; pair < pairs.last; ++pair) {
-      const std::optional<RowPlace> place = tables_.place_of(pair, context_.rank());
+      const std::optional<RowPlace> place = tables_->place_of(pair, context_->rank());
       if (!place) continue;
       const auto index = static_cast<std::uint64_t>(place->row);
-      const std::int32_t column = tables_.pair_column[static_cast<std::size_t>(pair)];
-      row.choose(pair / tables_.pairs_of_token(), smooth_row_of(column, args_.shared));
-      context_.put(place->owner, args_.expand_x + stride * index, row.bytes());
-      if (args_.quant == Quant::int8) {
-        context_.put(place->owner, args_.dynamic_scales + kRowScale * index, row.scale());
+      const std::int32_t column = tables_->pair_column[static_cast<std::size_t>(pair)];
+      row.choose(pair / tables_->pairs_of_token(), smooth_row_of(column, args_->shared));
+      context_->put(place->owner, args_->expand_x + stride * index, row.bytes());
+      if (args_->quant == Quant::int8) {
+        context_->put(place->owner, args_->dynamic_scales + kRowScale * index, row.scale());
       }
     }
   }
 
   /// In the published kernel a core knows about its own rows only.
   void set_sync_flag() {
-    if (sync_.published()) {
-      context_.quiet();
+    if (sync_->published()) {
+      context_->quiet();
     } else {
-      context_.sync_all();
+      context_->sync_all();
     }
-    sync_.set_sync_flag();
+    sync_->set_sync_flag();
   }
 
-  [[nodiscard]] std::size_t columns() const { return static_cast<std::size_t>(tables_.columns); }
+  [[nodiscard]] std::size_t columns() const { return static_cast<std::size_t>(tables_->columns); }
   [[nodiscard]] Offset own_counts() const {
-    const std::uint64_t half = sync_.published() ? 0 : sync_.round().value() % LowLatencyRegion::kDispatchBuffers;
-    return region_.counts(half, tables_.columns);
+    const std::uint64_t half = sync_->published() ? 0 : sync_->round().value() % LowLatencyRegion::kDispatchBuffers;
+    return region_->counts(half, tables_->columns);
   }
 
-  runtime::CoreContext& context_;
-  const LowLatencyRegion& region_;
-  LowLatencySync& sync_;
-  const DispatchLowLatencyArgs& args_;
-  LowLatencyTables& tables_;
+  runtime::CoreContext* context_;
+  const LowLatencyRegion* region_;
+  LowLatencySync* sync_;
+  const DispatchLowLatencyArgs* args_;
+  LowLatencyTables* tables_;
 };
 
 /// One core's part of the receiving half.
@@ -204,7 +204,7 @@ class Receiver {
  public:
   Receiver(runtime::CoreContext& context, const LowLatencyRegion& region, LowLatencySync& sync,
            const LowLatencyTables& tables)
-      : context_(context), region_(region), sync_(sync), tables_(tables) {}
+      : context_(&context), region_(&region), sync_(&sync), tables_(&tables) {}
 
   void run() {
     wait_sync_flag();
@@ -212,22 +212,23 @@ class Receiver {
   }
 
  private:
+  /// The host reads the rows when all cores have ended, so only what comes next in the kernel needs a SyncAll.
   void wait_sync_flag() {
-    (void)sync_.wait_sync_flag();  // the host reads the rows, after SyncAll
-    context_.sync_all();
+    (void)sync_->wait_sync_flag();
+    if (sync_->published()) context_->sync_all();
   }
 
   /// Every rank has read them: it has set its flag.
   void clean_up() {
-    if (!sync_.published() || context_.core() != Core{0}) return;
-    const std::pmr::vector<std::int32_t> zeros(static_cast<std::size_t>(tables_.columns), 0, context_.workspace());
-    context_.put(context_.rank(), region_.counts(0, tables_.columns), zeros);
+    if (!sync_->published() || context_->core() != Core{0}) return;
+    const std::pmr::vector<std::int32_t> zeros(static_cast<std::size_t>(tables_->columns), 0, context_->workspace());
+    context_->put(context_->rank(), region_->counts(0, tables_->columns), zeros);
   }
 
-  runtime::CoreContext& context_;
-  const LowLatencyRegion& region_;
-  LowLatencySync& sync_;
-  const LowLatencyTables& tables_;
+  runtime::CoreContext* context_;
+  const LowLatencyRegion* region_;
+  LowLatencySync* sync_;
+  const LowLatencyTables* tables_;
 };
 
 void choose_columns(const DispatchLowLatencyArgs& args, Rank me, LowLatencyTables& tables) {

@@ -10,7 +10,7 @@
 //   5 InputToDstOutput every core: its share of the pairs -> expand_x[row] of the owner, dynamic_scales  SyncAll
 //   6 SetSyncFlag      cores share the ranks: dispatch flag[me] of each = round
 //   ---- dispatch_begin ends here, dispatch_finish goes on ----
-//   7 WaitSyncFlag     wait for dispatch flag[r]                                                         SyncAll
+//   7 WaitSyncFlag     wait for dispatch flag[r]                                              published: SyncAll
 //   8 CleanUp          published: counts = 0. In safe nothing is left to clear: words grow, counts are written anew
 //
 // Source: moe_dispatch_lowlatency of the published operators. In the published profile the words are float(magic) and 1.0f,

@@ -129,19 +129,19 @@ void LowLatencySync::publish() {
   context_->put(me, region_->error_text(card_buffer()), std::span<const char>{text});
 }
 
-void LowLatencySync::signal(Slot mine, std::uint64_t word) {
+void LowLatencySync::tell_each(Slot mine, std::uint64_t word) {
   context_->signal_each(peers(), mine, SignalOp::set, word);
 }
 
 void LowLatencySync::set_layout_status() {
-  signal(status_slot(context_->rank()), published() ? float_word(round_.value()) : word_with_error());
+  tell_each(status_slot(context_->rank()), published() ? float_word(round_.value()) : word_with_error());
 }
 
 void LowLatencySync::set_sync_flag() {
   if (published()) {
-    signal(flag_slot(context_->rank()), kOne);
+    tell_each(flag_slot(context_->rank()), kOne);
   } else {
-    signal(flag_slot(context_->rank()), call_ == Call::combine ? word_with_error() : word());
+    tell_each(flag_slot(context_->rank()), call_ == Call::combine ? word_with_error() : word());
   }
 }
 

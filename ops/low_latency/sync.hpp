@@ -86,7 +86,7 @@ class LowLatencySync {
   [[nodiscard]] std::uint64_t word_with_error() const;
   /// Of this core; the published kernels treat their own rank like any other.
   [[nodiscard]] std::pmr::vector<Rank> peers() const;
-  void signal(Slot mine, std::uint64_t word);
+  void tell_each(Slot mine, std::uint64_t word);
   shmem::Witness wait_words(const std::pmr::vector<Rank>& peers, const std::pmr::vector<Slot>& slots);
   shmem::Witness wait_sum(const std::pmr::vector<Slot>& slots);
   std::uint64_t digest_of(Rank rank, const shmem::Witness& published);

@@ -44,7 +44,7 @@ class LowLatencySteps {
         *place = *at;
       }
     }
-    return comm_->barrier();
+    return {};
   }
 
   Result<void> dispatch(std::size_t round) {
@@ -175,8 +175,7 @@ Body low_latency_body(EpProblem made, Script script) {
   return [problem, script = std::move(script)](Communicator& comm) -> Result<void> {
     LowLatencySteps steps(comm, *problem);
     if (Result<void> done = steps.allocate(); !done) return done;
-    if (Result<void> done = script(steps, problem->rounds.size()); !done) return done;
-    return comm.barrier();
+    return script(steps, problem->rounds.size());
   };
 }
 
@@ -261,10 +260,10 @@ Body refused(const Setting& setting) {
       Error expected{.code = Errc::invalid_argument, .context = "expert id 99 is not in", .where = odd};
       Result<void> told = ops::dispatch_low_latency(comm, args, steps.tables(round));
       if (!is_told(told, expected)) return not_told(comm, told, expected);
-      args = steps.dispatch_args(round);
-      args.capacity += mine ? 1 : 0;
+      ops::DispatchLowLatencyArgs other = steps.dispatch_args(round);
+      other.capacity += mine ? 1 : 0;
       expected = {.code = Errc::mismatch, .context = "capacity is", .where = odd == Rank{0} ? Rank{1} : odd};
-      told = ops::dispatch_low_latency(comm, args, steps.tables(round));
+      told = ops::dispatch_low_latency(comm, other, steps.tables(round));
       if (comm.ranks() > 1 && !is_told(told, expected)) return not_told(comm, told, expected);
       if (Result<void> done = steps.dispatch(round); !done) return done;
       if (Result<void> done = steps.experts(round); !done) return done;
@@ -282,7 +281,7 @@ Body refused(const Setting& setting) {
       if (comm.ranks() > 1 && !is_told(told, expected)) return not_told(comm, told, expected);
       if (Result<void> done = steps.combine(round); !done) return done;
     }
-    return comm.barrier();
+    return {};
   };
 }
 

@@ -32,9 +32,8 @@ struct Bench {
 };
 using Part = std::function<Result<void>(Bench&)>;
 
-Result<void> on_ranks(const LowLatencyCase& input, const Setup& setup, const Part& part, bool strict = true) {
-  runtime::Config config = test::low_latency_config(setup, {&input, 1});
-  config.strict = strict;
+Result<void> on_ranks(const LowLatencyCase& input, const Setup& setup, const Part& part) {
+  const runtime::Config config = test::low_latency_config(setup, {&input, 1});
   return runtime::World::run_as_threads(input.base.ranks(), config, [&](runtime::World& world) -> Result<void> {
     Bench bench{.comm = world.all(), .rooms = {}};
     for (LowLatencyRoom& room : bench.rooms) {
@@ -43,7 +42,7 @@ Result<void> on_ranks(const LowLatencyCase& input, const Setup& setup, const Par
       room = *made;
     }
     if (Result<void> done = part(bench); !done) return done;
-    return bench.comm.barrier();
+    return setup.profile.handshake ? bench.comm.barrier() : Result<void>{};
   });
 }
 

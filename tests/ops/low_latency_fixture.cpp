@@ -316,6 +316,27 @@ std::string run_low_latency(std::span<const LowLatencyCase> cases, const Setup& 
   return first == found.end() ? std::string{} : *first;
 }
 
+std::string on_low_latency_ranks(const LowLatencyCase& input, const Setup& setup,
+                                 const std::function<Result<void>(LowLatencyBench&)>& part) {
+  const auto body = [&](runtime::World& world) -> Result<void> {
+    LowLatencyBench bench{.comm = world.all(), .rooms = {}};
+    for (LowLatencyRoom& room : bench.rooms) {
+      const auto made = allocate_low_latency_room(bench.comm, {&input, 1});
+      if (!made) return made.error();
+      room = *made;
+    }
+    if (Result<void> done = part(bench); !done) return done;
+    return setup.profile.handshake ? bench.comm.barrier() : Result<void>{};
+  };
+  const auto done = runtime::World::run_as_threads(input.base.ranks(), low_latency_config(setup, {&input, 1}), body);
+  return done ? std::string{} : to_string(done.error());
+}
+
+LowLatencyCase plain_low_latency(std::uint64_t seed, std::vector<std::int64_t> tokens, std::int32_t experts,
+                                 std::int32_t topk) {
+  return {.base = make_case(seed, {.experts = experts, .topk = topk, .hidden = 9, .tokens = std::move(tokens)})};
+}
+
 LowLatencyCase draw_low_latency(std::uint64_t seed, std::int32_t ranks) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::int64_t n) {

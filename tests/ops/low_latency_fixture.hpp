@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -90,6 +91,19 @@ std::string run_low_latency(std::span<const LowLatencyCase> cases, const Setup& 
 inline std::string run_low_latency(const LowLatencyCase& input, const Setup& setup = {}) {
   return run_low_latency({&input, 1}, setup);
 }
+
+/// What a rank of a test holds: two rooms, for calls by turns.
+struct LowLatencyBench {
+  runtime::Communicator& comm;
+  LowLatencyRoom rooms[2];
+};
+/// Runs `part` on every rank. Empty where each ended well.
+std::string on_low_latency_ranks(const LowLatencyCase& input, const Setup& setup,
+                                 const std::function<Result<void>(LowLatencyBench&)>& part);
+
+/// Nothing special about it.
+LowLatencyCase plain_low_latency(std::uint64_t seed, std::vector<std::int64_t> tokens = {3, 2},
+                                 std::int32_t experts = 6, std::int32_t topk = 2);
 
 /// A case drawn from a seed, with every option that can be drawn for its number of ranks.
 LowLatencyCase draw_low_latency(std::uint64_t seed, std::int32_t ranks);

@@ -1,10 +1,9 @@
 // The low-latency path on threads as ranks: the worked example number by number, random cases against the sequential
-// reference, calls in flight, and what is refused.
+// reference, and calls in flight.
 // SHMOE_TEST_SEED=n draws the last of the random cases.
 
 #include <doctest/doctest.h>
 
-#include <bit>
 #include <cstdlib>
 
 #include "ops/low_latency/buffers.hpp"
@@ -12,120 +11,26 @@
 #include "tests/ops/low_latency_fixture.hpp"
 
 using namespace shmoe;
-using ops::reference::store;
+using test::LowLatencyBench;
 using test::LowLatencyCase;
 using test::LowLatencyExpected;
-using test::LowLatencyRoom;
 using test::LowLatencyStep;
+using test::on_low_latency_ranks;
+using test::plain_low_latency;
 using test::Setup;
 using I32 = std::vector<std::int32_t>;
 using I64 = std::vector<std::int64_t>;
 
 namespace {
 
-constexpr std::size_t kRooms = 2;
-
-/// What a rank of a test holds.
-struct Bench {
-  runtime::Communicator& comm;
-  LowLatencyRoom rooms[kRooms];
-};
-using Part = std::function<Result<void>(Bench&)>;
-
-Result<void> on_ranks(const LowLatencyCase& input, const Setup& setup, const Part& part) {
-  const runtime::Config config = test::low_latency_config(setup, {&input, 1});
-  return runtime::World::run_as_threads(input.base.ranks(), config, [&](runtime::World& world) -> Result<void> {
-    Bench bench{.comm = world.all(), .rooms = {}};
-    for (LowLatencyRoom& room : bench.rooms) {
-      const auto made = test::allocate_low_latency_room(bench.comm, {&input, 1});
-      if (!made) return made.error();
-      room = *made;
-    }
-    if (Result<void> done = part(bench); !done) return done;
-    return setup.profile.handshake ? bench.comm.barrier() : Result<void>{};
-  });
-}
-
-/// Runs, and says what is wrong.
-std::string trouble(const Result<void>& done) { return done ? std::string{} : to_string(done.error()); }
-
 Result<void> differs(const std::string& text) {
   if (text.empty()) return {};
   return Error{.code = Errc::mismatch, .context = text};
 }
 
-LowLatencyCase plain_case(std::uint64_t seed, std::vector<std::int64_t> tokens = {3, 2}, std::int32_t experts = 6,
-                          std::int32_t topk = 2) {
-  return {.base = test::make_case(
-              seed, {.experts = experts, .topk = topk, .hidden = 9, .tokens = std::move(tokens), .weights = true})};
-}
-
-using SpoilDispatch = std::function<void(Rank, ops::DispatchLowLatencyArgs&)>;
-using SpoilCombine = std::function<void(Rank, ops::CombineLowLatencyArgs&)>;
-
-/// What every rank is told when some pass other arguments; then a good step must work. Empty where ranks differ.
-Error refusal(const LowLatencyCase& input, const SpoilDispatch& dispatch, const SpoilCombine& combine,
-              const Setup& setup = {.cores = 2}) {
-  const LowLatencyExpected expected = expect(input);
-  std::vector<Error> told(static_cast<std::size_t>(input.base.ranks()));
-  const auto body = [&](Bench& bench) -> Result<void> {
-    ops::LowLatencyTables tables;
-    LowLatencyStep step(bench.comm, input, expected, bench.rooms[0], tables);
-    step.clear_rows();
-    ops::DispatchLowLatencyArgs args = step.dispatch_args();
-    if (dispatch) dispatch(bench.comm.rank(), args);
-    Result<void> done = ops::dispatch_low_latency(bench.comm, args, tables);
-    if (dispatch) {
-      const auto rows = bench.comm.local<std::byte>(bench.rooms[0].expand_x, expected.received[0].size());
-      if (Result<void> met = bench.comm.barrier(); !met) return met;
-      for (const std::byte b : rows) CHECK(b == test::kCanary);
-    } else if (done) {
-      step.run_experts();
-      step.clear_sums();
-      ops::CombineLowLatencyArgs sums = step.combine_args();
-      combine(bench.comm.rank(), sums);
-      done = ops::combine_low_latency(bench.comm, sums);
-    }
-    if (!done) told[bench.comm.rank().index()] = done.error();
-    std::string found;
-    LowLatencyStep good(bench.comm, input, expected, bench.rooms[1], tables);
-    if (Result<void> ran = good.run(found); !ran) return ran;
-    return differs(found);
-  };
-  CHECK(trouble(on_ranks(input, setup, body)) == "");
-  for (const Error& error : told) {
-    CHECK(error.code == told.front().code);
-    CHECK(error.context == told.front().context);
-    CHECK(error.where == told.front().where);
-  }
-  return told.front();
-}
-
 void check_told(const Error& error, Errc code, std::string_view text) {
   CHECK_MESSAGE(error.code == code, to_string(error));
   CHECK_MESSAGE(error.context.find(text) != std::string::npos, to_string(error));
-}
-
-Error dispatch_refusal(const LowLatencyCase& input, const SpoilDispatch& spoil) { return refusal(input, spoil, {}); }
-Error combine_refusal(const LowLatencyCase& input, const SpoilCombine& spoil) { return refusal(input, {}, spoil); }
-
-/// Of one rank of a published profile, which returns alone; nobody else calls.
-Error published_refusal(const LowLatencyCase& input, const SpoilDispatch& spoil, std::int32_t cores = 1) {
-  const LowLatencyExpected expected = expect(input);
-  Error told;
-  const Setup setup{.cores = cores, .profile = kFaithful202607};
-  const auto body = [&](Bench& bench) -> Result<void> {
-    if (bench.comm.rank() != Rank{0}) return {};
-    ops::LowLatencyTables tables;
-    const LowLatencyStep step(bench.comm, input, expected, bench.rooms[0], tables);
-    ops::DispatchLowLatencyArgs args = step.dispatch_args();
-    spoil(bench.comm.rank(), args);
-    const Result<void> done = ops::dispatch_low_latency(bench.comm, args, tables);
-    if (!done) told = done.error();
-    return {};
-  };
-  CHECK(trouble(on_ranks(input, setup, body)) == "");
-  return told;
 }
 
 }  // namespace
@@ -137,7 +42,7 @@ TEST_CASE("low latency: the worked example, number by number") {
     std::vector<ops::LowLatencyTables> tables(2);
     std::vector<std::vector<std::byte>> rows(2);
     std::vector<std::vector<std::byte>> sums(2, std::vector<std::byte>(24));
-    const auto body = [&](Bench& bench) -> Result<void> {
+    const auto body = [&](LowLatencyBench& bench) -> Result<void> {
       const std::size_t me = bench.comm.rank().index();
       const LowLatencyStep step(bench.comm, input, expected, bench.rooms[0], tables[me]);
       const std::vector<std::byte> x = test::example_tokens(DType::bf16, bench.comm.rank().value());
@@ -158,7 +63,7 @@ TEST_CASE("low latency: the worked example, number by number") {
                                                    .expert_scales = input.base.problem.ranks[me].weights,
                                                    .x = sums[me]});
     };
-    CHECK(trouble(on_ranks(input, {.cores = test::kExampleCores, .profile = profile}, body)) == "");
+    CHECK(on_low_latency_ranks(input, {.cores = test::kExampleCores, .profile = profile}, body) == "");
     for (const ops::LowLatencyTables& own : tables) {
       CHECK(own.ep_recv_count == I64{1, 3, 4, 7, 3, 3, 4, 5});
       CHECK(own.recv_data == I32{1, 1, 3, 1, 2, 3, 0, 1});
@@ -208,7 +113,7 @@ TEST_CASE("low latency: random cases against the sequential reference") {
 }
 
 TEST_CASE("low latency: masks of tokens and of pairs, anywhere") {
-  LowLatencyCase input = plain_case(5, {4, 3});
+  LowLatencyCase input = plain_low_latency(5, {4, 3});
   input.mask = {{0, 1, 0, 1}, {1, 0, 1}};
   CHECK(test::run_low_latency(input, {.cores = 2}) == "");
   input.mask = {{0, 1, 1, 0, 0, 0, 1, 1}, {1, 0, 0, 0, 0, 1}};
@@ -218,7 +123,7 @@ TEST_CASE("low latency: masks of tokens and of pairs, anywhere") {
 }
 
 TEST_CASE("low latency: which copy of a shared expert gets a token") {
-  LowLatencyCase input = plain_case(6, {1, 1, 1, 1, 1}, 3, 1);
+  LowLatencyCase input = plain_low_latency(6, {1, 1, 1, 1, 1}, 3, 1);
   input.shared = {.experts = 2, .ranks = 4};
   input.base.problem.owner = {4, 4, 4};
   const LowLatencyExpected expected = expect(input);
@@ -238,12 +143,12 @@ TEST_CASE("low latency: which copy of a shared expert gets a token") {
 }
 
 TEST_CASE("S13: an expert that occurs twice in token 0 has two rows; published, the second covers the first") {
-  LowLatencyCase input = plain_case(13, {2, 1});
+  LowLatencyCase input = plain_low_latency(13, {2, 1});
   for (std::int64_t& id : input.base.problem.ranks[0].topk_idx) id = 5;
   CHECK(test::run_low_latency(input, {.cores = 2}) == "");
 
   const LowLatencyExpected expected = expect(input);
-  const auto body = [&](Bench& bench) -> Result<void> {
+  const auto body = [&](LowLatencyBench& bench) -> Result<void> {
     ops::LowLatencyTables tables;
     LowLatencyStep step(bench.comm, input, expected, bench.rooms[0], tables);
     step.clear_rows();
@@ -261,7 +166,7 @@ TEST_CASE("S13: an expert that occurs twice in token 0 has two rows; published, 
     }
     return {};
   };
-  CHECK(trouble(on_ranks(input, {.profile = kFaithful202607}, body)) == "");
+  CHECK(on_low_latency_ranks(input, {.profile = kFaithful202607}, body) == "");
 }
 
 TEST_CASE("S14: a row of zeros as int8") {
@@ -270,7 +175,7 @@ TEST_CASE("S14: a row of zeros as int8") {
   for (const Profile& profile : {kSafe, kFaithful202607}) {
     const LowLatencyExpected expected = expect(input);
     const float scale = profile == kSafe ? 1.0F / (127.0F / 1e-12F) : 0.0F;
-    const auto body = [&](Bench& bench) -> Result<void> {
+    const auto body = [&](LowLatencyBench& bench) -> Result<void> {
       ops::LowLatencyTables tables;
       const LowLatencyStep step(bench.comm, input, expected, bench.rooms[0], tables);
       ops::DispatchLowLatencyArgs args = step.dispatch_args();
@@ -282,7 +187,7 @@ TEST_CASE("S14: a row of zeros as int8") {
       for (const float seen : bench.comm.local<float>(bench.rooms[0].dynamic_scales, rows)) CHECK(seen == scale);
       return {};
     };
-    CHECK(trouble(on_ranks(input, {.profile = profile}, body)) == "");
+    CHECK(on_low_latency_ranks(input, {.profile = profile}, body) == "");
   }
 }
 
@@ -298,7 +203,7 @@ TEST_CASE("static int8 saturates, and rounds ties to even") {
 
 TEST_CASE("the published profile computes the same where it has no hole") {
   for (const Profile& profile : {kFaithful202607, kFaithful202608}) {
-    LowLatencyCase input = plain_case(8, {3, 2, 4}, 7);
+    LowLatencyCase input = plain_low_latency(8, {3, 2, 4}, 7);
     CHECK(test::run_low_latency(input, {.profile = profile, .steps = 5}) == "");
     input = {.base = test::make_case(9, {.experts = 4, .hidden = 40, .tokens = {3, 2}, .quant = ops::Quant::int8})};
     input.published_quant = true;
@@ -307,7 +212,7 @@ TEST_CASE("the published profile computes the same where it has no hole") {
 }
 
 TEST_CASE("S18: rounds beyond 2^24 and beyond 2^32") {
-  const LowLatencyCase input = plain_case(18, {3, 2, 1}, 5);
+  const LowLatencyCase input = plain_low_latency(18, {3, 2, 1}, 5);
   for (const std::uint64_t first :
        {(std::uint64_t{1} << 24) - 2, (std::uint64_t{1} << 32) - 2, std::uint64_t{1} << 48}) {
     const auto before = [&](runtime::Communicator& comm) {
@@ -322,10 +227,10 @@ TEST_CASE("S18: rounds beyond 2^24 and beyond 2^32") {
 }
 
 TEST_CASE("S4: combine after combine, and again") {
-  const LowLatencyCase input = plain_case(4, {3, 2, 2}, 5);
+  const LowLatencyCase input = plain_low_latency(4, {3, 2, 2}, 5);
   const LowLatencyExpected expected = expect(input);
   for (const std::int32_t cores : {1, 3}) {
-    const auto body = [&](Bench& bench) -> Result<void> {
+    const auto body = [&](LowLatencyBench& bench) -> Result<void> {
       ops::LowLatencyTables tables;
       LowLatencyStep step(bench.comm, input, expected, bench.rooms[0], tables);
       std::string found;
@@ -337,18 +242,18 @@ TEST_CASE("S4: combine after combine, and again") {
       }
       return differs(found);
     };
-    CHECK(trouble(on_ranks(input, {.cores = cores}, body)) == "");
+    CHECK(on_low_latency_ranks(input, {.cores = cores}, body) == "");
   }
 }
 
 TEST_CASE("two calls in flight, on halves by turns") {
-  const LowLatencyCase inputs[2] = {plain_case(20, {3, 2, 4}, 7), plain_case(21, {1, 5, 0}, 7)};
+  const LowLatencyCase inputs[2] = {plain_low_latency(20, {3, 2, 4}, 7), plain_low_latency(21, {1, 5, 0}, 7)};
   const LowLatencyExpected expected[2] = {expect(inputs[0]), expect(inputs[1])};
   LowLatencyCase largest = inputs[0];
   for (auto& rank : largest.base.problem.ranks) {
     rank = {.tokens = 6, .topk_idx = std::vector<std::int64_t>(12, 0), .weights = std::vector<float>(12, 1.0F)};
   }
-  const auto body = [&](Bench& bench) -> Result<void> {
+  const auto body = [&](LowLatencyBench& bench) -> Result<void> {
     ops::LowLatencyTables tables[2];
     std::string found;
     for (int round = 0; round < 5; ++round) {
@@ -372,13 +277,13 @@ TEST_CASE("two calls in flight, on halves by turns") {
     }
     return differs(found);
   };
-  for (const std::int32_t cores : {1, 2, 4}) CHECK(trouble(on_ranks(largest, {.cores = cores}, body)) == "");
+  for (const std::int32_t cores : {1, 2, 4}) CHECK(on_low_latency_ranks(largest, {.cores = cores}, body) == "");
 }
 
 TEST_CASE("a third call in flight is refused on every rank, and the two go on") {
-  const LowLatencyCase input = plain_case(22, {2, 2});
+  const LowLatencyCase input = plain_low_latency(22, {2, 2});
   const LowLatencyExpected expected = expect(input);
-  const auto body = [&](Bench& bench) -> Result<void> {
+  const auto body = [&](LowLatencyBench& bench) -> Result<void> {
     ops::LowLatencyTables tables[3];
     LowLatencyStep first(bench.comm, input, expected, bench.rooms[0], tables[0]);
     LowLatencyStep second(bench.comm, input, expected, bench.rooms[1], tables[1]);
@@ -402,13 +307,13 @@ TEST_CASE("a third call in flight is refused on every rank, and the two go on") 
     check_told(nothing.error(), Errc::invalid_argument, "no rows are on their way");
     return {};
   };
-  CHECK(trouble(on_ranks(input, {.cores = 2}, body)) == "");
+  CHECK(on_low_latency_ranks(input, {.cores = 2}, body) == "");
 }
 
 TEST_CASE("rows that are read before dispatch_finish") {
-  const LowLatencyCase input = plain_case(23, {2, 2});
+  const LowLatencyCase input = plain_low_latency(23, {2, 2});
   const LowLatencyExpected expected = expect(input);
-  const auto body = [&](Bench& bench) -> Result<void> {
+  const auto body = [&](LowLatencyBench& bench) -> Result<void> {
     auto buffers = ops::LowLatencyBuffers::allocate(bench.comm, {.capacity = 8, .hidden = 9});
     if (!buffers) return buffers.error();
     const ops::LowLatencyBuffers::Half& half = buffers->next();
@@ -432,109 +337,11 @@ TEST_CASE("rows that are read before dispatch_finish") {
     if (Result<void> met = bench.comm.barrier(); !met) return met;
     return buffers->release();
   };
-  CHECK(trouble(on_ranks(input, {}, body)) == "");
-}
-
-TEST_CASE("a call that differs on one rank: one error on all, and no row written") {
-  const LowLatencyCase input = plain_case(30, {3, 2, 2}, 6);
-  check_told(dispatch_refusal(input, [](Rank rank, auto& args) { args.capacity += rank == Rank{1} ? 1 : 0; }),
-             Errc::mismatch, "capacity is");
-  check_told(
-      dispatch_refusal(
-          input, [](Rank rank, auto& args) { args.quant = rank == Rank{2} ? ops::Quant::int8 : ops::Quant::none; }),
-      Errc::mismatch, "quantisation is 1 on rank 2 and 0 on rank 0");
-  check_told(combine_refusal(input, [](Rank rank, auto& args) { args.capacity += rank == Rank{0} ? 1 : 0; }),
-             Errc::mismatch, "on rank 1 and");
-}
-
-TEST_CASE("arguments that do not fit: one error on all, naming the rank, and no row written") {
-  const LowLatencyCase input = plain_case(31, {3, 2, 2}, 6);
-  const std::vector<std::int32_t> bad_ids = {0, 1, 6, 2};
-  const std::vector<std::uint8_t> bad_mask = {1, 2};
-  const std::vector<std::uint8_t> long_mask = {1, 1, 1};
-  const std::vector<float> scales(3, 1.0F);
-  const auto on_last = [](auto spoil) {
-    return [spoil](Rank rank, ops::DispatchLowLatencyArgs& args) {
-      if (rank == Rank{2}) spoil(args);
-    };
-  };
-  const auto refused = [&](auto spoil, std::string_view text) {
-    check_told(dispatch_refusal(input, on_last(spoil)), Errc::invalid_argument, text);
-  };
-  refused([&](auto& args) { args.expert_ids = bad_ids; }, "rank 2: token 1, k 0: expert id 6 is not in [-1, 6)");
-  refused([&](auto& args) { args.expert_ids = args.expert_ids.first(3); },
-          "3 expert ids are no whole number of tokens");
-  refused([&](auto& args) { args.x = args.x.first(7); }, "x has 7 bytes");
-  refused([&](auto& args) { args.active_mask = bad_mask; }, "entry 1 of the active mask is 2");
-  refused([&](auto& args) { args.active_mask = long_mask; }, "the active mask has 3 entries");
-  refused([&](auto& args) { args.scales = scales; }, "go with int8 rows");
-  refused([&](auto& args) { args.topk = 7; }, "top-k is 7 of 6 experts");
-  refused([&](auto& args) { args.hidden = 0; }, "rows of 0 elements");
-  refused([&](auto& args) { args.shared = {.experts = 2, .ranks = 1}; }, "2 shared experts on 1 of 3 ranks");
-  refused([&](auto& args) { args.tp_world_size = 2; }, "tp domains of several ranks are not offered");
-  refused([&](auto& args) { args.comm_alg = ops::CommAlg::fullmesh_v2; }, "fullmesh_v2 is not offered");
-  refused([&](auto& args) { args.expand_x = Offset{200 * 1024}; }, "neither in the heap");
-  check_told(dispatch_refusal(input, [](Rank, auto& args) { args.capacity = 1; }), Errc::capacity_exceeded,
-             "expand_x holds 1");
-  const auto sums_refused = [&](auto spoil, std::string_view text) {
-    const Error error = combine_refusal(input, [&](Rank rank, ops::CombineLowLatencyArgs& args) {
-      if (rank == Rank{1}) spoil(args);
-    });
-    check_told(error, Errc::invalid_argument, text);
-  };
-  sums_refused([&](auto& args) { args.expert_scales = scales; }, "rank 1: 3 weights for 4 expert ids");
-  sums_refused([&](auto& args) { args.x = args.x.first(5); }, "x has 5 bytes");
-  sums_refused([&](auto& args) { args.output = ops::CombineOutput::reduce_scatter; },
-               "reduce-scatter output is not offered");
-  sums_refused([&](auto& args) { args.tp_world_size = 2; }, "tp domains");
-  sums_refused([&](auto& args) { args.ori_x = args.x.first(5); }, "ori_x has 5 bytes");
-  sums_refused([&](auto& args) { args.shared_expert_x = args.x.first(5); }, "shared_expert_x has 5 bytes");
-}
-
-TEST_CASE("the published profile refuses what its kernels ignore") {
-  LowLatencyCase input = plain_case(40, {2, 2});
-  const std::vector<std::uint8_t> mask = {1, 0};
-  const std::vector<std::uint8_t> all = {1, 1};
-  const std::vector<float> scales(6 * 9, 1.0F);
-  const auto refused = [&](auto spoil, std::string_view text) {
-    check_told(published_refusal(input, [&](Rank, auto& args) { spoil(args); }), Errc::invalid_argument, text);
-  };
-  refused([&](auto& args) { args.active_mask = mask; }, "an active mask with an inactive token");
-  refused(
-      [&](auto& args) {
-        args.quant = ops::Quant::int8;
-        args.scales = scales;
-      },
-      "smooth scales");
-  refused(
-      [&](auto& args) {
-        args.quant = ops::Quant::int8;
-        args.static_scale = 1.0F;
-      },
-      "infinite scale");
-  refused([&](auto& args) { args.shared = {.experts = 1, .ranks = 1}; }, "shared experts");
-  input.mask = {{1, 1}, {1, 1}};
-  CHECK(test::run_low_latency(input, {.profile = kFaithful202607}) == "");
-  input = plain_case(41, std::vector<std::int64_t>(9, 1), 9);
-  check_told(published_refusal(input, [](Rank, auto&) {}), Errc::invalid_argument, "has room for 8 x 1 cores");
-}
-
-TEST_CASE("slots that nobody declared") {
-  const LowLatencyCase input = plain_case(50, {1, 1});
-  const LowLatencyExpected expected = expect(input);
-  runtime::Config config = test::low_latency_config({}, {&input, 1});
-  config.declare_slots = {};
-  const Result<void> done = runtime::World::run_as_threads(2, config, [&](runtime::World& world) -> Result<void> {
-    ops::LowLatencyTables tables;
-    const LowLatencyStep step(world.all(), input, expected, {}, tables);
-    return ops::dispatch_low_latency(world.all(), step.dispatch_args(), tables);
-  });
-  REQUIRE(!done);
-  check_told(done.error(), Errc::invalid_argument, "call ops::declare_low_latency");
+  CHECK(on_low_latency_ranks(input, {}, body) == "");
 }
 
 TEST_CASE("the low-latency path leaves the rows and sums of the normal path") {
-  const LowLatencyCase input = plain_case(60, {5, 0, 3, 7}, 10, 3);
+  const LowLatencyCase input = plain_low_latency(60, {5, 0, 3, 7}, 10, 3);
   const LowLatencyExpected expected = expect(input);
   const auto normal = test::outcomes_of(input.base, {.cores = 2});
   REQUIRE_MESSAGE(normal, to_string(normal.error()));

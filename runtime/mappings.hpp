@@ -38,8 +38,8 @@ class Mappings {
   [[nodiscard]] std::byte* control_of(Rank rank) const;
 
  private:
-  [[nodiscard]] Offset end_of_words() const;
   Mappings(const JobShape& shape, shmem::AddressWindow window) : shape_(shape), window_(std::move(window)) {}
+  [[nodiscard]] Offset end_of_words() const;
   Result<void> create_own(Rank rank, const std::string& name, std::uint64_t job);
 
   JobShape shape_;

@@ -106,7 +106,8 @@ Slot LowLatencySync::status_slot(Rank source) const {
 std::uint64_t LowLatencySync::word() const { return shmem::safe_word(round_.value()); }
 
 std::uint64_t LowLatencySync::word_with_error() const {
-  return shmem::safe_word(round_.value(), fault_ ? fault_->code : Errc::ok);
+  const Errc raised = fault_ ? fault_->code : Errc::ok;
+  return word() | static_cast<std::uint64_t>(raised);
 }
 
 std::pmr::vector<Rank> LowLatencySync::peers() const {

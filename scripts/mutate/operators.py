@@ -173,7 +173,7 @@ class Operators:
         for call in self.calls(["set_flag", "wait_flag"]):
             spans.append(call.arguments[2])
         for span in spans:
-            for other in ("- 1", "+ 1", *(["- 256"] if self.text(span) == "barrier.word" else [])):
+            for other in ("- 1", "+ 1", *(["- 256"] if self.text(span) in ("barrier.word", "word()") else [])):
                 yield self.expression("value", span, f"{self.text(span)} {other}")
 
     def end_of_field(self, at):

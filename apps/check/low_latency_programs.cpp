@@ -303,7 +303,9 @@ Body refused(const Setting& setting) {
       const bool mine = comm.rank() == odd;
       ops::DispatchLowLatencyArgs args = steps.dispatch_args(round);
       if (mine) args.expert_ids = bad;
-      Error expected{.code = Errc::invalid_argument, .context = "expert id 99 is not in", .where = odd};
+      Error expected{.code = Errc::invalid_argument,
+                     .context = fmt::format("rank {}: token 0, k 0: expert id 99 is not in", odd),
+                     .where = odd};
       Result<void> told = ops::dispatch_low_latency(comm, args, steps.tables(round));
       if (!is_told(told, expected)) return not_told(comm, told, expected);
       ops::DispatchLowLatencyArgs other = steps.dispatch_args(round);
@@ -315,9 +317,10 @@ Body refused(const Setting& setting) {
       if (Result<void> done = steps.experts(round); !done) return done;
       ops::CombineLowLatencyArgs sums = steps.combine_args(round);
       std::vector<std::byte> x(static_cast<std::size_t>(steps.tables(round).tokens) * kCheckedRow);
+      const std::vector<std::byte> untouched = x;
       sums.x = x;
       if (mine) sums.expert_scales = weights;
-      expected = {.code = Errc::invalid_argument, .context = "7 weights for", .where = odd};
+      expected = {.code = Errc::invalid_argument, .context = fmt::format("rank {}: 7 weights for", odd), .where = odd};
       told = ops::combine_low_latency(comm, sums);
       if (!is_told(told, expected)) return not_told(comm, told, expected);
       sums.expert_scales = {};
@@ -325,6 +328,7 @@ Body refused(const Setting& setting) {
       expected = {.code = Errc::mismatch, .context = "capacity is", .where = odd == Rank{0} ? Rank{1} : odd};
       told = ops::combine_low_latency(comm, sums);
       if (comm.ranks() > 1 && !is_told(told, expected)) return not_told(comm, told, expected);
+      if (comm.ranks() > 1 && x != untouched) return not_told(comm, told, expected);
       if (Result<void> done = steps.combine(round); !done) return done;
     }
     return {};

@@ -45,9 +45,9 @@ struct CombineLowLatencyArgs {
 /// Products and sums are single fp32 operations from +0: routed experts in ascending k, then shared ones, then
 /// shared_expert_x, then one rounding to nearest even. A pair that was not sent adds nothing; a token with none gets zeros.
 ///
-/// Order:   peers may still read this rank's expert_out on return: it must not change before this rank has returned from
-///          the begin of its next dispatch, or from the next combine on another expert_out. Further combines on the same
-///          rows are fine
+/// Order:   peers may still read this rank's expert_out on return. It may change when this rank has begun a dispatch, or
+///          ended a combine, that every rank calls only after it has finished this one: as a rule the next one, and the
+///          next but one where finishes are deferred. Further combines on the same rows are fine
 /// Errors:  in safe on every rank the same: mismatch of the dispatch, H, dtype, capacity, expert_out or heaps;
 ///          invalid_argument of a rank's own shapes and options, of tables whose rows have not been received, and of a call
 ///          that is begun while an older one is in flight. In the published profile on the rank alone. Of waits, each rank

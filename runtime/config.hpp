@@ -46,7 +46,7 @@ struct Config {
   std::string comm_id;  // a.b.c.d:port where the ranks meet; empty: the environment says
   /// What every process of the job must have alike, besides the settings.
   std::vector<bootstrap::Agreement> agreements;
-  /// Adds slot families of the caller's own to every communicator, the same on every rank. They lie in the user data.
+  /// Slot families of the caller's own in every communicator, alike on every rank, in user data or low-latency region.
   std::function<void(shmem::SlotPlan&, const shmem::BlockMap&)> declare_slots;
 
   /// Looks settings up; the default looks in the process environment.

@@ -25,7 +25,7 @@ struct JobShape {
   shmem::SlotPlan slots;
   shmem::ControlMap control;
 
-  /// Errors:  a broken contract where a family of config.declare_slots lies outside the user data.
+  /// Errors:  a broken contract where a family of config.declare_slots lies elsewhere than Config says.
   JobShape(const Config& config, std::int32_t ranks);
   [[nodiscard]] Bytes memory() const { return map.size * static_cast<std::uint64_t>(communicators); }
   [[nodiscard]] Bytes control_memory() const {

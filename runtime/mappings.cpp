@@ -1,5 +1,6 @@
 #include "runtime/mappings.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/control_header.hpp"
@@ -57,10 +58,19 @@ void Mappings::unlink() {
 
 std::byte* Mappings::control_of(Rank rank) const { return control_.at(rank).data() + shmem::kControlHeaderBytes; }
 
+/// Where the words end that operators use: the low-latency region is backed where slots are declared in it.
+Offset Mappings::end_of_words() const {
+  const shmem::BlockMap& map = shape_.map;
+  const auto& families = shape_.slots.families();
+  const bool low_latency = std::any_of(families.begin(), families.end(),
+                                       [&](const auto& family) { return family.base >= map.low_latency.at; });
+  return low_latency ? std::max(map.roll_calls.end(), map.low_latency.end()) : map.roll_calls.end();
+}
+
 Result<void> Mappings::commit_block(std::uint64_t block) {
   const Offset memory = Offset{0} + shape_.map.size * block;
   memory_.front().spread(memory, shape_.map.meta_window(), shape_.ranks);  // everybody touches it on every peer
-  const Bytes meta = shape_.map.roll_calls.end() - Offset{0};
+  const Bytes meta = end_of_words() - Offset{0};
   if (Result<void> pages = commit(memory, meta); !pages) return pages;
   const Offset control = Offset{shmem::kControlHeaderBytes} + shape_.control.size() * block;
   return control_.at(own_).commit(control, shape_.control.size());

@@ -39,6 +39,7 @@ class Mappings {
 
  private:
   Mappings(const JobShape& shape, shmem::AddressWindow window) : shape_(shape), window_(std::move(window)) {}
+  [[nodiscard]] Offset end_of_words() const;
   Result<void> create_own(Rank rank, const std::string& name, std::uint64_t job);
 
   JobShape shape_;

@@ -24,6 +24,12 @@ WORLDS = [
     ("pipeline", "r2c4n2"), ("barrier", "r2c1n4-faithful-2026-07"), ("barrier", "r2c2n3-faithful-2026-07"),
     ("flags", "r2c1n3-faithful-2026-07"), ("rotate", "r2c2n3-faithful-2026-07"), ("notify", "r2c1n3-faithful-2026-07"),
     ("barrier_twice", "r2c1n1-faithful-2026-08"), ("barrier", "r2c1n3-faithful-2026-08"),
+    ("low_latency", "r2c2n3"), ("low_latency_uneven", "r2c2n3"), ("low_latency_int8", "r3c1n3"),
+    ("low_latency_dispatches", "r2c2n3"), ("low_latency_again", "r2c2n2"), ("low_latency_deferred", "r2c2n3"),
+    ("low_latency_pairs", "r2c1n4"), ("low_latency_third", "r2c2n2"), ("low_latency_copied", "r2c2n3"), ("low_latency_refused", "r2c2n2"),
+    ("low_latency_refused", "r3c2n3"), ("low_latency_uneven", "r3c2n2"), ("low_latency", "r2c1n3-noviews"),
+    ("published.low_latency", "r2c1n3-faithful-2026-07"), ("published.low_latency", "r3c1n3-faithful-2026-07"),
+    ("published.low_latency_counts", "r2c2n3-faithful-2026-07"), ("published.low_latency_counts", "r3c2n3-faithful-2026-07"),
     ("barrier", "r2c2n3-from4294967294"), ("flags", "r2c1n3-from4294967294"), ("pipeline", "r2c1n3-noviews"),
 ]
 # Those of the tile language.

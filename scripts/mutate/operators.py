@@ -17,14 +17,17 @@ TOKEN = "::shmoe::shmem::Token({}, site)"
 LEFT_OUT = {
     "wait": TOKEN, "wait_flag": TOKEN, "wait_flag_with_magic": TOKEN,
     "wait_flag_batch": WITNESS, "wait_flag_range": WITNESS, "wait_flag_range_with_magic": WITNESS,
-    "wait_all_rank_all_event": WITNESS,
+    "wait_all_rank_all_event": WITNESS, "wait_layout_status": WITNESS, "wait_sync_flag": WITNESS, "local_layout": WITNESS,
     "sync_all": WITNESS, "barrier_all": WITNESS, "barrier": WITNESS, "enter": WITNESS,
     "test": "::std::optional<::shmoe::shmem::Token>(::std::in_place, ::shmoe::shmem::Arrival{}, ::shmoe::SourceSite{})",
 }
 SENDS = ("fence", "quiet", "signal", "signal_each", "put_signal", "set_flag", "set_flag_batch", "set_all_rank_core_flag", "put", "get")
 PARTS = ("publish", "signal_slice", "wait_slice", "compare_slice", "leave_on_fault", "note",
          "send_rows", "sum_tokens", "fetch_gradients", "choose", "wait_measured", "collect_counts", "derive_tables", "count_own_tokens", "fold_own_columns", "number_own_tokens",
-         "keep_in_step", "count")
+         "keep_in_step", "count",
+         "local_layout", "store_counts", "set_layout_status", "send_count_notify", "wait_notify", "count_own_rows",
+         "input_to_dst_output", "set_sync_flag", "wait_sync_flag", "clean_up", "copy_valid_expand_x_to_remote",
+         "tell_each", "open", "close", "store_rounds", "check_in_flight", "read_error")
 CALLS = (*LEFT_OUT, *SENDS, *PARTS)
 # Those that every rank and every core must make: one of them alone may leave it out.
 COLLECTIVE = ("quiet", "signal", "signal_each", "set_flag", "set_flag_batch", "sync_all", "barrier_all", "barrier", "enter",
@@ -80,7 +83,7 @@ class Operators:
 
     def calls(self, names=CALLS):
         return [c for c in self.source.calls(self.function.start, self.function.end, names)
-                if c.receiver in ("", "context.", "context_->", "sync.", "fabric.", "counter.", "row.")]
+                if c.receiver in ("", "context.", "context_->", "sync.", "sync_->", "fabric.", "counter.", "row.", "combiner.")]
 
     def all(self):
         for operator in (self.left_out, self.weaker_quiet, self.increments, self.sums, self.compares, self.values,
@@ -170,7 +173,7 @@ class Operators:
         for call in self.calls(["set_flag", "wait_flag"]):
             spans.append(call.arguments[2])
         for span in spans:
-            for other in ("- 1", "+ 1", *(["- 256"] if self.text(span) == "barrier.word" else [])):
+            for other in ("- 1", "+ 1", *(["- 256"] if self.text(span) in ("barrier.word", "word()") else [])):
                 yield self.expression("value", span, f"{self.text(span)} {other}")
 
     def end_of_field(self, at):
@@ -181,7 +184,7 @@ class Operators:
     # Slots
 
     def slots(self):
-        for found in re.finditer(r"[\w.>-]*slots\(\)\.\w+\(\)\.at\(", self.body()):
+        for found in re.finditer(r"(?:[\w.>-]*slots\(\)\.\w+\(\)|region_->status\(\)|flags\(\))\.at\(", self.body()):
             start, opening = self.span(found)
             family = self.source.text[start:opening - 4]
             arguments = self.source.split(opening, self.source.match(opening - 1) - 1)
@@ -193,12 +196,12 @@ class Operators:
                 yield self.expression("slot-source", source, self.next_rank(source))
             for one in event:
                 yield self.expression("slot-event", one, f"({self.text(one)} + 1) % {family}.events")
-        for found in re.finditer(r"map\(\)\.(?:card|error)\(", self.body()):
+        for found in re.finditer(r"(?:map\(\)\.|region_->)(?:card|error|error_text)\(", self.body()):
             opening = self.span(found)[1]
             argument = (opening, self.source.match(opening - 1) - 1)
             yield self.expression("slot-buffer", argument, f"{self.text(argument)} ^ 1U")
             yield self.expression("slot-buffer", argument, "0U")
-        for found in re.finditer(r"magic_of\(", self.body()):
+        for found in re.finditer(r"(?:magic_of|rounds_of)\(", self.body()):
             opening = self.span(found)[1]
             argument = (opening, self.source.match(opening - 1) - 1)
             if self.text(argument) != "Core{0}":

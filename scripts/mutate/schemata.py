@@ -24,6 +24,10 @@ FILES = {
     "ops/ep/rows.hpp": ("context.", ("of",)),
     "ops/ep/pipeline.hpp": ("", ("next_counts",)),
     "ops/ep/pipeline.cpp": ("", None),
+    "ops/low_latency/sync.cpp": ("context_->", None),
+    "ops/low_latency/dispatch.cpp": ("context_->", None),
+    "ops/low_latency/combine.cpp": ("context_->", None),
+    "ops/low_latency/tables.cpp": ("", None),
 }
 # The same for the tile language, which has operators of its own.
 TILE_FILES = {
@@ -40,7 +44,10 @@ TILE_FILES = {
 # Checks of arguments and texts of errors: the host's, not the protocol's.
 NO_PROTOCOL = {"precedes", "copy_name", "CallCard", "with", "difference", "shape_fault", "notify_fault", "bad_id",
                "rotate_handshake", "notify_handshake", "dispatch_handshake", "combine_handshake",
-               "scales_fault", "weights_fault", "gradient_fault"}
+               "scales_fault", "weights_fault", "gradient_fault", "is_told_before", "name_of", "mismatch",
+               "dispatch_low_latency_handshake", "combine_low_latency_handshake", "combine_tables_fault",
+               "combine_shape_fault", "ori_x_fault", "answers_fault", "combine_option_fault", "combine_fault",
+               "choose_columns", "prepare_tables", "smooth_row_of", "number_first_token", "expect_room"}
 
 HEADER = """\
 #pragma once

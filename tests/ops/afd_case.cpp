@@ -160,6 +160,8 @@ std::vector<std::vector<std::byte>> afd_answers(const AfdCase& input) {
     const std::int64_t a_row = input.sizes.summed ? input.sizes.topk : 1;
     answers.push_back(
         drawn_rows(random, input.sizes.dtype, std::ssize(expert.x_active_mask) * a_row * input.sizes.hidden));
+    std::vector<std::byte>& own = answers.back();
+    if (!own.empty()) reference::store(input.sizes.dtype, own, 0, -0.0F);  // a sum of nothing else is +0
   }
   return answers;
 }

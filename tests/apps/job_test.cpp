@@ -108,7 +108,7 @@ TEST_CASE("the job is exact on threads, for every dtype and odd numbers") {
     CHECK(report->verified());
     CHECK(report->ranks.size() == 3);
     CHECK(report->ranks[1].tokens == 27);
-    CHECK(report->ranks[1].pairs_sent == 81);
+    CHECK(report->ranks[1].rows_sent == 81);
     CHECK(report->imbalance() >= 1);
   }
 }

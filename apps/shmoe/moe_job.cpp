@@ -61,6 +61,10 @@ struct Prepared {
 
 Result<Prepared> prepare(runtime::Communicator& comm, const MoePlan& plan, Result<RoutingSource> source) {
   if (!source) return std::move(source).error();
+  if (plan.expert_ranks) {
+    return Error{.code = Errc::invalid_argument,
+                 .context = "--expert-ranks is for --mode afd: in mode normal every rank holds experts"};
+  }
   auto buffers =
       ops::EpBuffers::allocate(comm, source->experts(), plan.shape.dtype, plan.shape.hidden, plan.shape.quant);
   if (!buffers) return std::move(buffers).error();

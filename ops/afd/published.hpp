@@ -1,8 +1,8 @@
 #pragma once
 // a2e and e2a as they were published: windows at fixed distances, no barrier, roles for the last two cores.
 //
-//   base(r, m)   (m mod 2) * half + 512 * r                      m: calls of both operators, this one included
-//   data(r, m)   base(r, m) + 2 MiB
+//   base(r, m)   (m mod 2) * 800 MiB + 512 * r                   m: calls of both operators, this one included
+//   data(r, m)   base(r, m) + 2 MiB                              both sizes may be smaller: PublishedSizes
 //                a2e  | never written, 4 B | ids, i32 | scales, fp32 | x, bf16 |     e2a  | rows, bf16 |
 //   flags        base(expert, m) + 32 * (k * ratio + index)      k: 1 ids, 2 scales, 3 x; nobody raises 4
 //                base(attention, m)                              of e2a
@@ -25,9 +25,9 @@ class PublishedWindow {
   explicit PublishedWindow(const AfdShape& shape) : shape_(&shape) {}
 
   [[nodiscard]] Bytes base(Rank rank, std::uint64_t magic) const {
-    return shape_->published_half * (magic & 1) + Bytes{512} * rank.index();
+    return shape_->published.half * (magic & 1) + Bytes{512} * rank.index();
   }
-  [[nodiscard]] Bytes data(Rank rank, std::uint64_t magic) const { return base(rank, magic) + Bytes{2U << 20}; }
+  [[nodiscard]] Bytes data(Rank rank, std::uint64_t magic) const { return base(rank, magic) + shape_->published.flags; }
   /// Flag k of an attention rank, in the window of its expert rank.
   [[nodiscard]] Bytes flag(std::uint64_t k, Rank attention, std::uint64_t magic) const;
   static Bytes ids() { return Bytes{4}; }

@@ -21,6 +21,12 @@
 
 namespace shmoe::ops {
 
+/// Of the windows of the published profiles.
+struct PublishedSizes {
+  Bytes half{800U << 20};
+  Bytes flags{2U << 20};  // before the data of each half
+};
+
 /// What all ranks must agree on.
 struct AfdShape {
   Assignment ranks;
@@ -28,9 +34,9 @@ struct AfdShape {
   std::int64_t hidden = 0;
   std::int32_t topk = 1;
   DType dtype = DType::bf16;
-  Quant quant = Quant::none;         // of the rows on their way to the experts
-  bool compute_gate = true;          // expert ids and scales go with the rows
-  Bytes published_half{800U << 20};  // of the window; only the published profiles have two
+  Quant quant = Quant::none;  // of the rows on their way to the experts
+  bool compute_gate = true;   // expert ids and scales go with the rows
+  PublishedSizes published = {};
 
   [[nodiscard]] std::uint64_t row_bytes() const { return ops::row_bytes(dtype, hidden); }
   [[nodiscard]] std::uint64_t sent_row_bytes() const { return ops::row_bytes(dtype, hidden, quant); }

@@ -23,6 +23,9 @@ WORLDS = [
     ("pipeline", "r2c4n2"), ("barrier", "r2c1n4-faithful-2026-07"), ("barrier", "r2c2n3-faithful-2026-07"),
     ("flags", "r2c1n3-faithful-2026-07"), ("rotate", "r2c2n3-faithful-2026-07"), ("notify", "r2c1n3-faithful-2026-07"),
     ("barrier_twice", "r2c1n1-faithful-2026-08"), ("barrier", "r2c1n3-faithful-2026-08"),
+    ("a2e_e2a", "r2c2n3"), ("a2e_e2a", "r4c1n3"), ("a2e_e2a", "r5c3n2"), ("a2e_e2a_int8", "r3c2n3"),
+    ("a2e_e2a_int8", "r2c1n3-noviews"), ("a2e_e2a_copy", "r3c2n3"), ("a2e_again", "r3c1n2"), ("a2e_again", "r2c2n2"),
+    ("published.a2e_e2a", "r2c4n2-faithful-2026-07"), ("published.a2e_e2a", "r4c4n2-faithful-2026-07"),
     ("barrier", "r2c2n3-from4294967294"), ("flags", "r2c1n3-from4294967294"), ("pipeline", "r2c1n3-noviews"),
 ]
 # As the checker names them.

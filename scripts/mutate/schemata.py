@@ -23,11 +23,16 @@ FILES = {
     "ops/ep/rows.hpp": ("context.", ("of",)),
     "ops/ep/pipeline.hpp": ("", ("next_counts",)),
     "ops/ep/pipeline.cpp": ("", None),
+    "ops/afd/window.hpp": ("context.", ("raise", "await")),
+    "ops/afd/a2e.cpp": ("context_->", None),
+    "ops/afd/e2a.cpp": ("context_->", None),
+    "ops/afd/published.cpp": ("context_->", None),
 }
 # Checks of arguments and texts of errors: the host's, not the protocol's.
 NO_PROTOCOL = {"precedes", "copy_name", "CallCard", "with", "difference", "shape_fault", "notify_fault", "bad_id",
                "rotate_handshake", "notify_handshake", "dispatch_handshake", "combine_handshake",
-               "scales_fault", "weights_fault", "gradient_fault"}
+               "scales_fault", "weights_fault", "gradient_fault", "batch_text", "received_text", "a2e_fault",
+               "a2e_handshake", "e2a_text", "e2a_handshake", "published_refusal", "published_window_bytes"}
 
 HEADER = """\
 #pragma once

@@ -117,7 +117,7 @@ ops::AfdShape AfdCase::shape() const {
           .dtype = sizes.dtype,
           .quant = sizes.quant,
           .compute_gate = sizes.gate,
-          .published_half = Bytes{3U << 20}};
+          .published = {.half = Bytes{1U << 20}, .flags = Bytes{4096}}};
 }
 
 std::string AfdCase::describe() const {

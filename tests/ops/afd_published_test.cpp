@@ -35,7 +35,7 @@ class PublishedJob {
  public:
   PublishedJob(std::int32_t experts, std::int32_t attention, std::int64_t rows, bool gate = true)
       : shape_(example_shape(experts, attention)), rows_(rows) {
-    shape_.published_half = Bytes{3U << 20};
+    shape_.published = {.half = Bytes{1U << 20}, .flags = Bytes{4096}};
     shape_.compute_gate = gate;
     const auto ranks = static_cast<std::size_t>(shape_.ranks.ranks());
     received_.resize(ranks);

@@ -80,7 +80,8 @@ def mutants_of(root):
                 continue
             # A kernel and its parts hold `context`, a member function of an object of one `context_`.
             own = me
-            if me == "context_->" and path.startswith("ops/ep/") and "context_" not in source.text[function.start:function.end]:
+            text = source.text[function.start:function.end]
+            if me == "context_->" and path.startswith(("ops/ep/", "ops/afd/")) and "context_" not in text:
                 own = "context."
             found += operators(source, function, own).all()
     found = list(without_twins(found))

@@ -110,6 +110,7 @@ int run_bench_job(const BenchJob& job) {
   }
   config->communicators = 1;  // as many as they make
   if (job.cores) config->cores = *job.cores;
+  config->declare_slots = job.declare_slots;
   config->agreements = {{"options", job.options, "options"}};
   const auto world = runtime::World::create(*config);
   if (!world) {

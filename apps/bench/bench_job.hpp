@@ -25,6 +25,7 @@ struct BenchJob {
   std::optional<std::int32_t> cores;
   JsonTarget json;
   std::function<Result<BenchReport>(BenchPlace&)> body;
+  std::function<void(shmem::SlotPlan&, const shmem::BlockMap&)> declare_slots = {};
 };
 
 /// Returns the exit code: 0 only where every row is verified.

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 #include <sys/prctl.h>
 
+#include "apps/bench/afd_bench.hpp"
 #include "apps/bench/barrier_bench.hpp"
 #include "apps/bench/diagnose_bench.hpp"
 #include "apps/bench/ep_bench.hpp"
@@ -61,6 +62,17 @@ constexpr const char* kInspectionHelp =
     "second,\n"
     "by turns with nobody looking, in one job. Needs a processor for the inspector beside those of the ranks.\n\n"
     "  mpirun -np 2 shmoe bench inspection --blocks 200";
+constexpr const char* kAfdHelp =
+    "How long a2e and e2a take, where attention and experts have ranks of their own, beside sends and receives of "
+    "MPI.\n\n"
+    "  mpirun -np 2 shmoe bench afd                      one expert rank, one attention rank\n"
+    "  mpirun --oversubscribe -np 5 shmoe bench afd --expert-ranks 2\n\n"
+    "In one job, block after block and by turns:\n"
+    "  a2e   batch size, expert ids, scales and rows of each attention rank to its expert rank;\n"
+    "        MPI: Isend and Irecv of the four, the rows straight to their place\n"
+    "  e2a   weighted sums of the answers back; MPI: our own weighted sum, Isend and Irecv of the rows\n"
+    "Every result of every block is compared with a sequential reference, to the bit. A time is from the first rank's\n"
+    "start to the last rank's end of one call, between two barriers.";
 constexpr const char* kBarrierHelp =
     "One round of the barrier of all ranks, within a kernel and as a call of the host, beside MPI_Barrier and, of two\n"
     "ranks, beside a bare flag there and back.\n\n"
@@ -91,6 +103,7 @@ struct BenchOptions {
   std::string dtype = "bf16";
   std::int32_t against = 8;
   bool small_pages = false;
+  AfdPlan afd;
   BarrierPlan barrier;
   StartPlan start;
   DiagnosePlan diagnose;
@@ -158,6 +171,20 @@ int run_topk(const BenchOptions& options) {
     if (auto right = check_shape(shape); !right) return refuse(job.name, right.error());
   }
   return run_bench_job(job);
+}
+
+int run_afd(const BenchOptions& options) {
+  const AfdPlan& plan = options.afd;
+  return run_bench_job(
+      {.name = "shmoe bench afd",
+       .options = fmt::format("--tokens {} --hidden {} --topk {} --dtype {} --seed {} --blocks {}{}{}", plan.tokens,
+                              plan.hidden, plan.topk, options.dtype, plan.seed, plan.blocks,
+                              plan.expert_ranks ? fmt::format(" --expert-ranks {}", *plan.expert_ranks) : "",
+                              options.cores ? fmt::format(" --cores {}", *options.cores) : ""),
+       .cores = options.cores,
+       .json = options.json,
+       .body = [&](BenchPlace& place) { return bench_afd(place, plan); },
+       .declare_slots = declare_afd_bench});
 }
 
 int run_barrier(const BenchOptions& options) {
@@ -273,6 +300,35 @@ void add_shape(CLI::App& command, BenchOptions& options) {
   add_json(command, options);
 }
 
+void add_afd(CLI::App& command, BenchOptions& options) {
+  AfdPlan& plan = options.afd;
+  std::vector<std::string> dtypes;
+  for (const DType dtype : kDtypes) dtypes.emplace_back(name_of(dtype));
+  command.add_option("--tokens", plan.tokens, "tokens of an attention rank, default 128")
+      ->check(CLI::Range(0, 1 << 16).description(""))
+      ->type_name("T");
+  command.add_option("--hidden", plan.hidden, "columns of a row, default 7168")
+      ->check(CLI::Range(1, 1 << 15).description(""))
+      ->type_name("H");
+  command.add_option("--topk", plan.topk, "experts of a token, default 8")
+      ->check(CLI::Range(1, 64).description(""))
+      ->type_name("K");
+  command.add_option("--dtype", options.dtype, "bf16, fp16 or fp32; default bf16")
+      ->check(CLI::IsMember(dtypes).description(""))
+      ->type_name("TYPE");
+  command.add_option("--expert-ranks", plan.expert_ranks, "ranks with experts, default half")
+      ->check(CLI::Range(1, 4095).description(""))
+      ->type_name("E");
+  command.add_option("--seed", plan.seed, "of the tokens and answers, default 1")
+      ->check(within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
+      ->type_name("S");
+  command.add_option("--blocks", plan.blocks, "measured calls of each kind, default 40")
+      ->check(CLI::Range(1, 1'000'000).description(""))
+      ->type_name("N");
+  add_cores(command, options);
+  add_json(command, options);
+}
+
 void add_count(CLI::App& command, const char* name, std::int64_t& value, const char* meaning) {
   command.add_option(name, value, meaning)->check(CLI::Range(1, 1'000'000).description(""))->type_name("N");
 }
@@ -297,6 +353,7 @@ class CommandLine {
     add("int8", kInt8Help, run_int8, [&](CLI::App& app) { add_shape(app, options_); });
     add("notes", kNotesHelp, run_notes, [&](CLI::App& app) { add_shape(app, options_); });
     add("inspection", kInspectionHelp, run_inspection, [&](CLI::App& app) { add_shape(app, options_); });
+    add("afd", kAfdHelp, run_afd, [&](CLI::App& app) { add_afd(app, options_); });
     add("barrier", kBarrierHelp, run_barrier, [&](CLI::App& app) {
       add_count(app, "--rounds", options_.barrier.rounds, "rounds of a block, default 1000");
       add_count(app, "--blocks", options_.barrier.blocks, "blocks, default 20");
@@ -350,6 +407,7 @@ class CommandLine {
     if (chosen.count("--json") > 0 && (!options_.json || options_.json->empty())) options_.json = "-";
     options_.ep.shape.dtype =
         *std::ranges::find_if(kDtypes, [&](DType dtype) { return options_.dtype == name_of(dtype); });
+    options_.afd.dtype = options_.ep.shape.dtype;
     if (options_.small_pages) ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     const bool compares = chosen.get_name() == "topk";
     if (compares && chosen.count("--topk") == 0) options_.ep.shape.topk = kDefaultComparedTopk;

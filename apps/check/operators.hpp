@@ -9,6 +9,8 @@ namespace shmoe::apps {
 
 std::vector<runtime::check::Program> operator_programs();
 std::vector<runtime::check::Program> low_latency_programs();
+/// Attention and experts on ranks of their own.
+std::vector<runtime::check::Program> afd_programs();
 /// Barriers and SyncAll, ours and the published ones.
 std::vector<runtime::check::Program> sync_programs();
 std::vector<runtime::check::Program> flag_programs();

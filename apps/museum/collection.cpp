@@ -36,6 +36,8 @@ std::vector<Exhibit> collection() {
       only_one_direction(),
       option_differs(),
       cores_change(),
+      batches_differ(),
+      uneven_ratio(),
       empty_variant(),
       window_too_small(),
       freed_too_early(),

@@ -42,6 +42,8 @@ Exhibit too_few_cores();
 Exhibit only_one_direction();
 Exhibit option_differs();
 Exhibit cores_change();
+Exhibit batches_differ();
+Exhibit uneven_ratio();
 Exhibit empty_variant();
 Exhibit window_too_small();
 Exhibit freed_too_early();

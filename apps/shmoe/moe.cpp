@@ -15,6 +15,7 @@
 #include "apps/shmoe/moe_job.hpp"
 #include "apps/shmoe/process_group.hpp"
 #include "bootstrap/launch.hpp"
+#include "ops/afd/window.hpp"
 #include "runtime/config.hpp"
 #include "shmem/segment.hpp"
 
@@ -31,6 +32,12 @@ constexpr const char* kDescription =
     "received row and every combined token is compared with a sequential reference, to the bit. At the end: the times "
     "of\n"
     "each stage by rank, and 'verified: bit-exact' if all ranks found everything right.\n\n"
+    "Modes: normal, as above, where every rank runs attention and holds experts. afd, where the first ranks hold "
+    "experts\n"
+    "and the others run attention: attention -> a2e -> experts -> e2a. Each attention rank hands its whole batch, "
+    "with\n"
+    "expert ids and weights, to one expert rank, which answers with the weighted sums:\n"
+    "  shmoe moe --ranks 7 --mode afd --expert-ranks 2        attention rank r belongs to expert rank r mod 2\n\n"
     "Routing files, rank r of R taking line (step * R + r) mod lines:\n"
     "  id <tab> id ... <tab><tab> weight <tab> weight ...     as ESFT publishes them; token t owns K of each\n"
     "  {\"topk_ids\": [[3, -1]], \"topk_weights\": [[0.6, 0]]}   -1 drops a pair; weights may be left out\n\n"
@@ -56,6 +63,7 @@ struct MoeOptions {
   std::optional<std::string> profile;
   std::string dtype = "bf16";
   std::string quant = "none";
+  std::string mode = name_of(MoeMode::normal);
   MoePlan plan;
   std::optional<std::string> faults;  // a file
   std::optional<std::string> json;    // a file, or "-"
@@ -80,6 +88,8 @@ std::vector<bootstrap::Agreement> agreements_of(const MoeOptions& options, const
           {"dtype", options.dtype, "--dtype"},
           {"hidden", fmt::to_string(plan.shape.hidden), "--hidden"},
           {"quant", options.quant, "--quant"},
+          {"mode", options.mode, "--mode"},
+          {"expert ranks", text_of(plan.expert_ranks), "--expert-ranks"},
           {"steps", fmt::to_string(plan.steps), "--steps"},
           {"warmup", fmt::to_string(plan.warmup), "--warmup"}};
 }
@@ -95,6 +105,9 @@ Result<runtime::Config> config_of(const MoeOptions& options, const Result<Routin
     config->faults = *std::move(faults);
   }
   if (options.profile) config->profile = *find_profile(*options.profile);
+  if (options.plan.mode == MoeMode::afd) {
+    config->declare_slots = [](shmem::SlotPlan& plan, const shmem::BlockMap& map) { ops::declare_afd(plan, map); };
+  }
   config->agreements = agreements_of(options, *config, source);
   return config;
 }
@@ -247,6 +260,17 @@ void add_routing_options(CLI::App& command, MoePlan& plan) {
       ->type_name("S");
 }
 
+void add_mode_options(CLI::App& command, MoeOptions& options) {
+  std::vector<std::string> modes;
+  for (const MoeMode mode : kMoeModes) modes.emplace_back(name_of(mode));
+  command.add_option("--mode", options.mode, fmt::format("{}; default {}", fmt::join(modes, " or "), options.mode))
+      ->check(CLI::IsMember(modes).description(""))
+      ->type_name("MODE");
+  command.add_option("--expert-ranks", options.plan.expert_ranks, "with --mode afd: ranks with experts, default half")
+      ->check(CLI::Range(1, 4095).description(""))
+      ->type_name("E");
+}
+
 void add_job_options(CLI::App& command, MoeOptions& options) {
   std::vector<std::string> dtypes;
   for (const DType dtype : kDtypes) dtypes.emplace_back(name_of(dtype));
@@ -301,12 +325,14 @@ void add_moe(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<MoeOptions>();
   CLI::App* command = app.add_subcommand("moe", kDescription);
   command->footer("\nSettings from the environment: `shmoe info` shows them with their values.");
+  add_mode_options(*command, *options);
   add_job_options(*command, *options);
   add_routing_options(*command, options->plan);
   command->callback([options, command, &invocation] {
     if (command->count("--json") > 0 && (!options->json || options->json->empty())) options->json = "-";
     options->plan.shape.seed = options->plan.routing.seed;
     options->plan.shape.dtype = dtype_named(options->dtype);
+    options->plan.mode = *std::ranges::find_if(kMoeModes, [&](MoeMode mode) { return options->mode == name_of(mode); });
     options->plan.shape.quant = options->quant == name_of(ops::Quant::int8) ? ops::Quant::int8 : ops::Quant::none;
     invocation.exit_code = moe(*options, invocation);
   });

@@ -1,12 +1,10 @@
 #include "apps/shmoe/moe_check.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
 
 #include <fmt/format.h>
 
+#include "apps/shmoe/compare_rows.hpp"
 #include "apps/shmoe/payload.hpp"
 #include "ops/ep/rows.hpp"
 
@@ -118,17 +116,7 @@ class Check {
 
   [[nodiscard]] std::optional<std::string> compare(std::span<const std::byte> found,
                                                    std::span<const std::byte> expected) const {
-    if (std::memcmp(found.data(), expected.data(), row_bytes_) == 0) return std::nullopt;
-    for (std::int64_t column = 0; column < shape_.hidden; ++column) {
-      const float here = ops::reference::load(shape_.dtype, found, column);
-      const float there = ops::reference::load(shape_.dtype, expected, column);
-      // Weights that overflow give a NaN, whose sign and payload no format promises.
-      if (std::isnan(here) && std::isnan(there)) continue;
-      if (std::bit_cast<std::uint32_t>(here) != std::bit_cast<std::uint32_t>(there)) {
-        return fmt::format("has {} in column {}, not {}", here, column, there);
-      }
-    }
-    return std::nullopt;
+    return row_difference(shape_.dtype, found, expected);
   }
 
   [[nodiscard]] Error wrong(std::string_view what) const {

@@ -1,5 +1,6 @@
 #include "apps/shmoe/moe_job.hpp"
 
+#include "apps/shmoe/afd_job.hpp"
 #include "apps/shmoe/collective.hpp"
 #include "apps/shmoe/moe_check.hpp"
 
@@ -14,7 +15,8 @@ class Job {
         source_(source),
         buffers_(buffers),
         experts_(ops::ExpertMap::even(source.experts(), comm.ranks())),
-        pipeline_(comm, plan.shape, experts_, buffers) {}
+        pipeline_(comm, plan.shape, experts_, buffers),
+        recorder_(kStages) {}
 
   Result<std::vector<RankRecord>> run(Offset record) {
     for (std::int64_t number = 0; number < plan_.warmup + plan_.steps; ++number) {
@@ -37,7 +39,7 @@ class Job {
     const auto wrong = wrong_result(*done, plan_.shape, problem_of(batches, experts_), received);
     if (auto agreed = agree(comm_, "verification", wrong); !agreed) return agreed;
     recorder_.verified();
-    if (number >= plan_.warmup) recorder_.add(*done, source_.topk());
+    if (number >= plan_.warmup) recorder_.add(figures_of(*done, source_.topk()));
     return {};
   }
 
@@ -59,6 +61,10 @@ struct Prepared {
 
 Result<Prepared> prepare(runtime::Communicator& comm, const MoePlan& plan, Result<RoutingSource> source) {
   if (!source) return std::move(source).error();
+  if (plan.expert_ranks) {
+    return Error{.code = Errc::invalid_argument,
+                 .context = "--expert-ranks is for --mode afd: in mode normal every rank holds experts"};
+  }
   auto buffers =
       ops::EpBuffers::allocate(comm, source->experts(), plan.shape.dtype, plan.shape.hidden, plan.shape.quant);
   if (!buffers) return std::move(buffers).error();
@@ -69,27 +75,37 @@ Result<Prepared> prepare(runtime::Communicator& comm, const MoePlan& plan, Resul
 
 }  // namespace
 
+MoeReport report_of(const runtime::World& world, const MoePlan& plan, const RoutingSource& source,
+                    std::vector<RankRecord> records) {
+  return {.launcher = {},
+          .mode = plan.mode,
+          .stages = {kStageNames.begin(), kStageNames.end()},
+          .send = static_cast<std::size_t>(Stage::dispatch),
+          .fetch = static_cast<std::size_t>(Stage::combine),
+          .routing = source.description(),
+          .weights = source.weights(),
+          .doubt = source.doubt(),
+          .profile = std::string{name_of(world.config().profile.id)},
+          .weak_seed = world.config().weak_seed,
+          .views = world.config().views,
+          .cores = world.config().cores,
+          .experts = source.experts(),
+          .topk = source.topk(),
+          .shape = plan.shape,
+          .steps = plan.steps,
+          .warmup = plan.warmup,
+          .ranks = std::move(records)};
+}
+
 Result<MoeReport> run_moe_job(runtime::World& world, const MoePlan& plan, Result<RoutingSource> source) {
+  if (plan.mode == MoeMode::afd) return run_afd_job(world, plan, std::move(source));
   runtime::Communicator& comm = world.all();
   auto prepared = prepare(comm, plan, std::move(source));
   const auto fault = prepared ? std::nullopt : std::optional{prepared.error()};
   if (auto ready = agree(comm, "preparation", fault); !ready) return std::move(ready).error();
   auto records = Job{comm, plan, prepared->source, prepared->buffers}.run(prepared->record);
   if (!records) return std::move(records).error();
-  return MoeReport{.launcher = {},
-                   .routing = prepared->source.description(),
-                   .weights = prepared->source.weights(),
-                   .doubt = prepared->source.doubt(),
-                   .profile = std::string{name_of(comm.profile().id)},
-                   .weak_seed = world.config().weak_seed,
-                   .views = world.config().views,
-                   .cores = comm.cores(),
-                   .experts = prepared->source.experts(),
-                   .topk = prepared->source.topk(),
-                   .shape = plan.shape,
-                   .steps = plan.steps,
-                   .warmup = plan.warmup,
-                   .ranks = *std::move(records)};
+  return report_of(world, plan, prepared->source, *std::move(records));
 }
 
 }  // namespace shmoe::apps

@@ -22,12 +22,15 @@ double ranks_a_token(const RankRecord& record) {
   return ratio(static_cast<double>(record.ranks_reached), static_cast<double>(record.tokens));
 }
 
-double gigabytes_a_second(const RankRecord& record, Stage stage, const MoeShape& shape) {
-  const ops::Quant quant = stage == Stage::dispatch ? shape.quant : ops::Quant::none;
+double gigabytes_a_second(const MoeReport& report, const RankRecord& record, std::size_t stage) {
+  const MoeShape& shape = report.shape;
+  const ops::Quant quant = stage == report.send ? shape.quant : ops::Quant::none;
   const double bytes =
-      static_cast<double>(record.pairs_sent) * static_cast<double>(ops::row_bytes(shape.dtype, shape.hidden, quant));
-  return ratio(bytes, record.total_ms[static_cast<std::size_t>(stage)] * 1e6);
+      static_cast<double>(record.rows_sent) * static_cast<double>(ops::row_bytes(shape.dtype, shape.hidden, quant));
+  return ratio(bytes, record.total_ms[stage] * 1e6);
 }
+
+std::string rate_of(const char* stage) { return fmt::format("{}_gb_per_s", stage); }
 
 /// Of few steps the 99th percentile is the largest, and is called so.
 constexpr std::int64_t kStepsForP99 = 100;
@@ -36,12 +39,12 @@ std::string row_of(const MoeReport& report, std::size_t rank) {
   const RankRecord& record = report.ranks[rank];
   std::string text =
       fmt::format("{:>4} {:>8} {:>8} {:>7.2f}", rank, record.tokens, record.rows_received, ranks_a_token(record));
-  for (std::size_t stage = 0; stage < kStages; ++stage) {
+  for (std::size_t stage = 0; stage < report.stages.size(); ++stage) {
     const double high = report.steps < kStepsForP99 ? record.max_ms[stage] : record.p99_ms[stage];
     text += fmt::format(" {:>15}", fmt::format("{:.3f}/{:.3f}", record.median_ms[stage], high));
   }
-  text += fmt::format(" {:>8.2f} {:>8.2f}\n", gigabytes_a_second(record, Stage::dispatch, report.shape),
-                      gigabytes_a_second(record, Stage::combine, report.shape));
+  text += fmt::format(" {:>8.2f} {:>8.2f}\n", gigabytes_a_second(report, record, report.send),
+                      gigabytes_a_second(report, record, report.fetch));
   return text;
 }
 
@@ -62,21 +65,29 @@ std::vector<std::size_t> ranks_to_show(const MoeReport& report) {
 
 }  // namespace
 
-void RankRecorder::add(const MoeStep& step, std::int32_t topk) {
+StepFigures figures_of(const MoeStep& step, std::int32_t topk) {
   const auto ids = step.routing.topk_idx();
-  record_.tokens += static_cast<std::int64_t>(ids.size()) / topk;
-  record_.pairs_sent += static_cast<std::int64_t>(ids.size()) - std::ranges::count(ids, -1);
-  record_.rows_received += step.notify.recv_rows;
-  record_.ranks_reached +=
-      std::accumulate(step.layout.num_tokens_per_rank.begin(), step.layout.num_tokens_per_rank.end(), std::int64_t{0});
-  for (std::size_t stage = 0; stage < kStages; ++stage) {
+  const auto& reached = step.layout.num_tokens_per_rank;
+  return {.tokens = static_cast<std::int64_t>(ids.size()) / topk,
+          .rows_sent = static_cast<std::int64_t>(ids.size()) - std::ranges::count(ids, -1),
+          .rows_received = step.notify.recv_rows,
+          .ranks_reached = std::accumulate(reached.begin(), reached.end(), std::int64_t{0}),
+          .times = step.times};
+}
+
+void RankRecorder::add(const StepFigures& step) {
+  record_.tokens += step.tokens;
+  record_.rows_sent += step.rows_sent;
+  record_.rows_received += step.rows_received;
+  record_.ranks_reached += step.ranks_reached;
+  for (std::size_t stage = 0; stage < samples_ms_.size(); ++stage) {
     samples_ms_[stage].push_back(std::chrono::duration<double, std::milli>(step.times[stage]).count());
   }
 }
 
 RankRecord RankRecorder::record() const {
   RankRecord record = record_;
-  for (std::size_t stage = 0; stage < kStages; ++stage) {
+  for (std::size_t stage = 0; stage < samples_ms_.size(); ++stage) {
     record.median_ms[stage] = median(samples_ms_[stage]);
     record.p99_ms[stage] = p99(samples_ms_[stage]);
     record.max_ms[stage] = quantile(samples_ms_[stage], 1);
@@ -108,14 +119,21 @@ std::string to_text(const MoeReport& report) {
                       report.routing, counted(report.experts, "expert"), report.topk, name_of(report.shape.dtype),
                       report.shape.hidden, report.shape.quant == ops::Quant::int8 ? ", sent as int8" : "",
                       report.weights, counted(report.steps, "step"), report.warmup);
+  if (report.mode == MoeMode::afd) {
+    const auto experts = static_cast<std::size_t>(report.expert_ranks);
+    text +=
+        fmt::format("mode afd: {} for experts, {} for attention\n", counted(std::int64_t{report.expert_ranks}, "rank"),
+                    counted(std::int64_t(report.ranks.size() - experts), "rank"));
+  }
   if (const std::string huge = shm_huge_pages(); huge != "yes") text += fmt::format("huge pages: {}\n", huge);
   if (!report.doubt.empty()) text += fmt::format("note: {}\n", report.doubt);
   text += '\n';
   const char* times = report.steps < kStepsForP99 ? "milliseconds, median/max" : "milliseconds, median/p99";
-  text += fmt::format("{:>4} {:>8} {:>8} {:>7} {:^79} {}\n", "", "", "rows", "ranks/", times, "GB/s incl. waiting");
+  text += fmt::format("{:>4} {:>8} {:>8} {:>7} {:^{}} {}\n", "", "", "rows", "ranks/", times,
+                      16 * report.stages.size() - 1, "GB/s incl. waiting");
   text += fmt::format("{:>4} {:>8} {:>8} {:>7}", "rank", "tokens", "received", "token");
-  for (const char* stage : kStageNames) text += fmt::format(" {:>15}", stage);
-  text += fmt::format(" {:>8} {:>8}\n", "dispatch", "combine");
+  for (const char* stage : report.stages) text += fmt::format(" {:>15}", stage);
+  text += fmt::format(" {:>8} {:>8}\n", report.stages[report.send], report.stages[report.fetch]);
   const std::vector<std::size_t> shown = ranks_to_show(report);
   for (const std::size_t rank : shown) text += row_of(report, rank);
   if (shown.size() < report.ranks.size()) {
@@ -137,38 +155,32 @@ nlohmann::ordered_json to_json(const MoeReport& report, const Machine& machine) 
   json["schema"] = kSchema;
   json["command"] = "shmoe moe";
   json["machine"] = to_json(machine);
-  json["world"] = {{"launcher", report.launcher},
-                   {"ranks", report.ranks.size()},
-                   {"cores", report.cores},
-                   {"profile", report.profile},
-                   {"weak_seed", report.weak_seed},
-                   {"views", report.views},
-                   {"routing", report.routing},
-                   {"weights", report.weights},
-                   {"experts", report.experts},
-                   {"topk", report.topk},
-                   {"dtype", name_of(report.shape.dtype)},
-                   {"hidden", report.shape.hidden},
-                   {"quant", name_of(report.shape.quant)},
-                   {"seed", report.shape.seed},
-                   {"steps", report.steps},
+  json["world"] = {{"launcher", report.launcher},   {"mode", name_of(report.mode)},
+                   {"ranks", report.ranks.size()},  {"cores", report.cores},
+                   {"profile", report.profile},     {"weak_seed", report.weak_seed},
+                   {"views", report.views},         {"routing", report.routing},
+                   {"weights", report.weights},     {"experts", report.experts},
+                   {"topk", report.topk},           {"dtype", name_of(report.shape.dtype)},
+                   {"hidden", report.shape.hidden}, {"quant", name_of(report.shape.quant)},
+                   {"seed", report.shape.seed},     {"steps", report.steps},
                    {"warmup", report.warmup}};
+  if (report.mode == MoeMode::afd) json["world"]["expert_ranks"] = report.expert_ranks;
   json["ranks"] = nlohmann::ordered_json::array();
   for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
     const RankRecord& record = report.ranks[rank];
     nlohmann::ordered_json stages;
-    for (std::size_t stage = 0; stage < kStages; ++stage) {
-      stages[kStageNames[stage]] = {{"median_ms", record.median_ms[stage]},
-                                    {"p99_ms", record.p99_ms[stage]},
-                                    {"total_ms", record.total_ms[stage]}};
+    for (std::size_t stage = 0; stage < report.stages.size(); ++stage) {
+      stages[report.stages[stage]] = {{"median_ms", record.median_ms[stage]},
+                                      {"p99_ms", record.p99_ms[stage]},
+                                      {"total_ms", record.total_ms[stage]}};
     }
     json["ranks"].push_back({{"rank", rank},
                              {"tokens", record.tokens},
-                             {"rows_sent", record.pairs_sent},
+                             {"rows_sent", record.rows_sent},
                              {"rows_received", record.rows_received},
                              {"ranks_per_token", ranks_a_token(record)},
-                             {"dispatch_gb_per_s", gigabytes_a_second(record, Stage::dispatch, report.shape)},
-                             {"combine_gb_per_s", gigabytes_a_second(record, Stage::combine, report.shape)},
+                             {rate_of(report.stages[report.send]), gigabytes_a_second(report, record, report.send)},
+                             {rate_of(report.stages[report.fetch]), gigabytes_a_second(report, record, report.fetch)},
                              {"stages", stages}});
   }
   json["imbalance"] = report.imbalance();

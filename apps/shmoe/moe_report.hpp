@@ -2,7 +2,9 @@
 // What the main job says in the end: a record of each rank, as a table and as JSON (moe.schema.json).
 
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,7 +18,7 @@ namespace shmoe::apps {
 /// Plain, because it travels through symmetric memory. Sums are over the measured steps.
 struct RankRecord {
   std::int64_t tokens = 0;
-  std::int64_t pairs_sent = 0;  // rows that dispatch writes and combine reads
+  std::int64_t rows_sent = 0;  // that dispatch writes and combine reads: pairs; in mode afd those of a2e and e2a
   std::int64_t rows_received = 0;
   std::int64_t ranks_reached = 0;   // different ranks of each token, summed
   std::int64_t verified_steps = 0;  // warm-up included
@@ -26,20 +28,41 @@ struct RankRecord {
   std::array<double, kStages> total_ms{};
 };
 
+/// Which operators a step is made of.
+enum class MoeMode : std::uint8_t { normal, afd };
+inline constexpr std::array kMoeModes{MoeMode::normal, MoeMode::afd};
+constexpr const char* name_of(MoeMode mode) { return mode == MoeMode::normal ? "normal" : "afd"; }
+
+/// What a rank did in one step.
+struct StepFigures {
+  std::int64_t tokens = 0;
+  std::int64_t rows_sent = 0;
+  std::int64_t rows_received = 0;
+  std::int64_t ranks_reached = 0;
+  std::span<const std::chrono::nanoseconds> times;
+};
+StepFigures figures_of(const MoeStep& step, std::int32_t topk);
+
 /// Collects one rank's steps.
 class RankRecorder {
  public:
-  void add(const MoeStep& step, std::int32_t topk);
+  explicit RankRecorder(std::size_t stages) : samples_ms_(stages) {}
+  void add(const StepFigures& step);
   void verified() { ++record_.verified_steps; }
   [[nodiscard]] RankRecord record() const;
 
  private:
   RankRecord record_;
-  std::array<std::vector<double>, kStages> samples_ms_;
+  std::vector<std::vector<double>> samples_ms_;  // of each stage
 };
 
 struct MoeReport {
   std::string launcher;
+  MoeMode mode = MoeMode::normal;
+  std::vector<const char*> stages;  // of a step
+  std::size_t send = 0;             // the stage that sends rows, and the one that fetches answers
+  std::size_t fetch = 0;
+  std::int32_t expert_ranks = 0;  // mode afd
   std::string routing;
   std::string weights;  // as RoutingSource says
   std::string doubt;    // likewise; a line of the table where there is one

@@ -2,22 +2,13 @@
 
 #include "apps/shmoe/collective.hpp"
 #include "apps/shmoe/payload.hpp"
+#include "apps/shmoe/timed.hpp"
 #include "ops/ep/combine_normal.hpp"
 #include "ops/ep/dispatch_normal.hpp"
 #include "shmem/quantise.hpp"
 
 namespace shmoe::apps {
 namespace {
-
-template <class Body>
-auto timed(MoeStep& step, Stage stage, const Body& body) {
-  struct Stopwatch {
-    std::chrono::nanoseconds& time;
-    std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-    ~Stopwatch() { time = std::chrono::steady_clock::now() - start; }
-  } const stopwatch{step.times[static_cast<std::size_t>(stage)]};
-  return body();
-}
 
 /// The expert of each received row.
 std::vector<Expert> experts_of_rows(const MoeStep& step, const ops::ExpertMap& experts) {

@@ -24,7 +24,7 @@ namespace shmoe::apps {
 
 enum class Stage : std::uint8_t { layout, notify, dispatch, experts, combine };
 inline constexpr std::array<const char*, 5> kStageNames{"layout", "notify", "dispatch", "experts", "combine"};
-inline constexpr std::size_t kStages = kStageNames.size();
+inline constexpr std::size_t kStages = kStageNames.size();  // of any mode at most
 
 /// What stays the same over the steps.
 struct MoeShape {

@@ -30,6 +30,9 @@ WORLDS = [
     ("low_latency_refused", "r3c2n3"), ("low_latency_uneven", "r3c2n2"), ("low_latency", "r2c1n3-noviews"),
     ("published.low_latency", "r2c1n3-faithful-2026-07"), ("published.low_latency", "r3c1n3-faithful-2026-07"),
     ("published.low_latency_counts", "r2c2n3-faithful-2026-07"), ("published.low_latency_counts", "r3c2n3-faithful-2026-07"),
+    ("a2e_e2a", "r2c2n3"), ("a2e_e2a", "r4c1n3"), ("a2e_e2a", "r5c3n2"), ("a2e_e2a_int8", "r3c2n3"),
+    ("a2e_e2a_int8", "r2c1n3-noviews"), ("a2e_e2a_copy", "r3c2n3"), ("a2e_again", "r3c1n2"), ("a2e_again", "r2c2n2"),
+    ("published.a2e_e2a", "r2c4n2-faithful-2026-07"), ("published.a2e_e2a", "r4c4n2-faithful-2026-07"),
     ("barrier", "r2c2n3-from4294967294"), ("flags", "r2c1n3-from4294967294"), ("pipeline", "r2c1n3-noviews"),
 ]
 # Those of the tile language.

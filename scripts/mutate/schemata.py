@@ -28,6 +28,10 @@ FILES = {
     "ops/low_latency/dispatch.cpp": ("context_->", None),
     "ops/low_latency/combine.cpp": ("context_->", None),
     "ops/low_latency/tables.cpp": ("", None),
+    "ops/afd/window.hpp": ("context.", ("raise", "await")),
+    "ops/afd/a2e.cpp": ("context_->", None),
+    "ops/afd/e2a.cpp": ("context_->", None),
+    "ops/afd/published.cpp": ("context_->", None),
 }
 # The same for the tile language, which has operators of its own.
 TILE_FILES = {
@@ -47,7 +51,9 @@ NO_PROTOCOL = {"precedes", "copy_name", "CallCard", "with", "difference", "shape
                "scales_fault", "weights_fault", "gradient_fault", "is_told_before", "name_of", "mismatch",
                "dispatch_low_latency_handshake", "combine_low_latency_handshake", "combine_tables_fault",
                "combine_shape_fault", "ori_x_fault", "answers_fault", "combine_option_fault", "combine_fault",
-               "choose_columns", "prepare_tables", "smooth_row_of", "number_first_token", "expect_room"}
+               "choose_columns", "prepare_tables", "smooth_row_of", "number_first_token", "expect_room",
+               "batch_text", "received_text", "a2e_fault",
+               "a2e_handshake", "e2a_text", "e2a_handshake", "published_refusal", "published_window_bytes"}
 
 HEADER = """\
 #pragma once
@@ -82,7 +88,8 @@ def mutants_of(root):
                 continue
             # A kernel and its parts hold `context`, a member function of an object of one `context_`.
             own = me
-            if me == "context_->" and path.startswith("ops/ep/") and "context_" not in source.text[function.start:function.end]:
+            text = source.text[function.start:function.end]
+            if me == "context_->" and path.startswith(("ops/ep/", "ops/afd/")) and "context_" not in text:
                 own = "context."
             found += operators(source, function, own).all()
     found = list(without_twins(found))

@@ -91,6 +91,16 @@ class Peers(Bench):
                      "MPI pipeline", "MPI hindexed", "MPI window", "verified: bit-exact"):
             self.assertIn(part, done.stdout)
 
+    def test_attention_to_experts(self):
+        for ranks, experts in ((2, 1), (5, 2), (4, 3)):
+            with self.subTest(ranks=ranks, experts=experts):
+                rows = self.report(self.mpirun(ranks, "afd", "--tokens", 5, "--hidden", 37, "--topk", 3, "--blocks", 3,
+                                               "--expert-ranks", experts, "--json"))
+                for name in ("a2e", "e2a"):
+                    self.assertEqual(rows[name]["ranks"], ranks)
+                    for figure in ("ours_us", "peer_us", "ratio"):
+                        self.assertGreater(rows[name][figure], 0)
+
     def test_barrier(self):
         rows = self.report(self.mpirun(2, "barrier", "--rounds", 5, "--blocks", 3, "--json"))
         self.assertGreater(rows["barrier"]["peer_us"], 0)
@@ -126,6 +136,14 @@ class Alone(Bench):
         self.assertFalse([name for name in rows if "vs_" in name or "pipeline" in name])
         done = self.launched(3, "ep", *SMALL)
         self.assertIn("no MPI beside it: the ranks were started by shmoe; with mpirun -np R there is", done.stdout)
+
+    def test_attention_to_experts(self):
+        small = ("--tokens", 5, "--hidden", 37, "--topk", 3, "--blocks", 3)
+        rows = self.report(self.launched(3, "afd", *small, "--dtype", "fp32", "--cores", 2, "--json"))
+        self.assertGreater(rows["a2e"]["ours_us"], 0)
+        self.assertIsNone(rows["e2a"]["peer_us"])
+        done = self.launched(1, "afd", *small)
+        self.assert_one_message(done, "1 expert ranks and 0 attention ranks")
 
     def test_with_notes_and_without(self):
         rows = self.report(self.launched(2, "notes", *SMALL, "--json"))

@@ -2,6 +2,8 @@
 
 #include <mutex>
 
+#include "apps/shmoe/afd_check.hpp"
+#include "apps/shmoe/afd_step.hpp"
 #include "apps/shmoe/layout_view.hpp"
 #include "apps/shmoe/machine.hpp"
 #include "apps/shmoe/moe_check.hpp"
@@ -84,6 +86,7 @@ Result<MoeReport> run_on_threads(std::int32_t ranks, std::int32_t cores, const M
   config.heap = Bytes{std::uint64_t{8} << 20};
   config.ipc_data = Bytes{0};
   config.communicators = 1;
+  config.declare_slots = [](shmem::SlotPlan& slots, const shmem::BlockMap& map) { ops::declare_afd(slots, map); };
   std::mutex mutex;
   std::optional<MoeReport> report;
   const auto ran = runtime::World::run_as_threads(ranks, config, [&](runtime::World& world) -> Result<void> {
@@ -108,9 +111,64 @@ TEST_CASE("the job is exact on threads, for every dtype and odd numbers") {
     CHECK(report->verified());
     CHECK(report->ranks.size() == 3);
     CHECK(report->ranks[1].tokens == 27);
-    CHECK(report->ranks[1].pairs_sent == 81);
+    CHECK(report->ranks[1].rows_sent == 81);
     CHECK(report->imbalance() >= 1);
   }
+}
+
+TEST_CASE("attention and experts on ranks of their own: exact for every dtype, ratio and way to send") {
+  MoePlan plan = small_plan();
+  plan.mode = MoeMode::afd;
+  const struct {
+    std::int32_t ranks, experts, cores;
+    DType dtype;
+    ops::Quant quant;
+  } cases[] = {{2, 1, 1, DType::bf16, ops::Quant::none},
+               {5, 2, 2, DType::fp16, ops::Quant::int8},
+               {4, 3, 1, DType::fp32, ops::Quant::int8}};
+  for (const auto& c : cases) {
+    plan.expert_ranks = c.experts;
+    plan.shape.dtype = c.dtype;
+    plan.shape.quant = c.quant;
+    const auto report = run_on_threads(c.ranks, c.cores, plan);
+    REQUIRE_MESSAGE(report, to_string(report.error()));
+    CHECK(report->verified());
+    CHECK(report->expert_ranks == c.experts);
+    CHECK(report->ranks[0].tokens == 0);
+    CHECK(report->ranks.back().tokens == 27);
+    CHECK(report->ranks.back().rows_sent == 27);
+  }
+  plan.expert_ranks = 3;
+  const auto none_left = run_on_threads(3, 1, plan);
+  REQUIRE_FALSE(none_left);
+  CHECK(none_left.error().context.find("3 expert ranks and 0 attention ranks") != std::string::npos);
+}
+
+TEST_CASE("a single wrong bit of what a2e brought or e2a brought back is found and named") {
+  const MoeShape shape{.dtype = DType::bf16, .hidden = 8, .seed = 1};
+  const ops::Assignment ranks = ops::Assignment::of(1, 1).value();
+  const Batch batch = draw_batch({.tokens = 5, .topk = 2, .experts = 4}, 0, Rank{0});
+  runtime::Config config = runtime::Config::defaults();
+  config.heap = Bytes{std::uint64_t{4} << 20};
+  config.ipc_data = Bytes{0};
+  config.communicators = 1;
+  config.declare_slots = [](shmem::SlotPlan& slots, const shmem::BlockMap& map) { ops::declare_afd(slots, map); };
+  std::vector<std::string> found(2);
+  const auto ran = runtime::World::run_as_threads(2, config, [&](runtime::World& world) -> Result<void> {
+    const bool expert = world.rank() == Rank{0};
+    auto step = AfdPipeline{world.all(), shape, ranks, batch.topk}.run(expert ? Batch{} : batch, 5, 0);
+    if (!step) return step.error();
+    std::vector<std::byte>& bytes = expert ? step->expand_x : step->returned;
+    std::string& text = found[world.rank().index()];
+    if (wrong_result(*step, shape, ranks, {batch})) text = "wrong before";
+    bytes[16 * 3 + 5] ^= std::byte{1};
+    const auto wrong = wrong_result(*step, shape, ranks, {batch});
+    text += wrong ? wrong->context : "not found";
+    return {};
+  });
+  REQUIRE_MESSAGE(ran, to_string(ran.error()));
+  CHECK(found[0] == "wrong result on rank 0 in step 0: received row 3 differs in byte 5");
+  CHECK(found[1].find("wrong result on rank 1 in step 0: returned row 3 has ") == 0);
 }
 
 TEST_CASE("one rank alone, and no tokens at all") {

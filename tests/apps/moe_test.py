@@ -40,6 +40,13 @@ class Recorded(Job):
             with self.subTest(ranks=ranks):
                 self.verified("--ranks", ranks, "--routing", ROUTING / "law_layer8.txt", "--steps", 1, "--hidden", 128)
 
+    def test_attention_and_experts_apart(self):
+        for ranks, experts in ((3, 1), (7, 2), (8, 5)):
+            with self.subTest(ranks=ranks, experts=experts):
+                text = self.verified("--mode", "afd", "--ranks", ranks, "--expert-ranks", experts, "--routing",
+                                     ROUTING / "law_layer8.txt", "--steps", 1, "--hidden", 128)
+                self.assertIn(f"mode afd: {experts} rank{'s' * (experts > 1)} for experts, ", text)
+
     def test_two_layers_by_turns(self):
         files = f"{ROUTING / 'law_layer8.txt'},{ROUTING / 'law_layer13.txt'}"
         self.verified("--ranks", 4, "--routing", files, "--steps", 3, "--hidden", 64)
@@ -56,6 +63,17 @@ class Exact(Job):
 
     def test_several_cores(self):
         self.verified("--ranks", 3, "--cores", 3, *SMALL)
+
+    def test_attention_and_experts_apart(self):
+        for words in (("--ranks", 2), ("--ranks", 5, "--cores", 3, "--quant", "int8"), ("--ranks", 3, "--dtype", "fp32"),
+                      ("--ranks", 5, "--expert-ranks", 4, "--quant", "int8", "--dtype", "fp16", "--hidden", 37),
+                      ("--ranks", 4, "--tokens", 0)):
+            with self.subTest(words=words):
+                text = self.verified("--mode", "afd", *SMALL, *words)
+                self.assertIn("milliseconds", text)
+                for stage in ("attention", "a2e", "experts", "e2a"):
+                    self.assertIn(stage, text)
+        self.verified("--mode", "afd", "--ranks", 4, *SMALL, env={**os.environ, "SHMOE_WEAK": "7"})
 
     def test_rows_without_views_and_late_puts(self):
         self.verified("--ranks", 3, *SMALL, env={**os.environ, "SHMOE_VIEWS": "off"})
@@ -102,7 +120,15 @@ class Schema(cli.Case):
         self.assertEqual(sum(rank["rows_sent"] for rank in report["ranks"]),
                          sum(rank["rows_received"] for rank in report["ranks"]))
         self.assertEqual(report["world"]["launcher"], "shmoe")
+        self.assertEqual(report["world"]["mode"], "normal")
         self.assertEqual((report["world"]["weak_seed"], report["world"]["views"]), (0, True))
+        done = run("moe", "--mode", "afd", "--ranks", 5, "--expert-ranks", 2, "--json", *SMALL)
+        report = json.loads(done.stdout)
+        jsonschema.Draft202012Validator(schema).validate(report)
+        self.assertEqual((report["world"]["mode"], report["world"]["expert_ranks"]), ("afd", 2))
+        self.assertEqual([rank["tokens"] for rank in report["ranks"]], [0, 0, 32, 32, 32])
+        self.assertEqual([rank["rows_received"] for rank in report["ranks"]], [64, 32, 0, 0, 0])
+        self.assertEqual(sorted(report["ranks"][0]["stages"]), ["a2e", "attention", "e2a", "experts"])
 
 
 class Report(cli.Case):
@@ -140,6 +166,9 @@ class Refused(cli.Case):
             ("--hidden", "0"): "--hidden",
             ("--dtype", "int8"): "--dtype: int8 not in {bf16,fp16,fp32}",
             ("--quant", "int4"): "--quant: int4 not in {none,int8}",
+            ("--mode", "fast"): "--mode: fast not in {normal,afd}",
+            ("--expert-ranks", "1"): "--expert-ranks is for --mode afd",
+            ("--mode", "afd", "--ranks", "1"): "--mode afd with 1 ranks: start more ranks, or give fewer --expert-ranks",
             ("--cores", "49"): "--cores",
             ("--profile", "fast"): "--profile",
             ("--seed", "-1"): "--seed: '-1' is not a number from 0 to 18446744073709551615",

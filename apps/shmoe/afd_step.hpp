@@ -1,0 +1,72 @@
+#pragma once
+// One step of the main job where attention and experts have ranks of their own: attention -> a2e -> experts -> e2a, timed.
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "apps/shmoe/batch.hpp"
+#include "apps/shmoe/moe_step.hpp"
+#include "ops/afd/a2e.hpp"
+#include "ops/afd/e2a.hpp"
+#include "runtime/communicator.hpp"
+#include "runtime/executor.hpp"
+
+namespace shmoe::apps {
+
+enum class AfdStage : std::uint8_t { attention, a2e, experts, e2a };
+inline constexpr std::array<const char*, 4> kAfdStageNames{"attention", "a2e", "experts", "e2a"};
+
+/// Inputs, tables and outputs of a step.
+struct AfdStep {
+  std::int64_t number = 0;
+  Rank rank;
+  // Of an attention rank.
+  std::vector<std::byte> x;  // [B, H]
+  std::vector<std::int32_t> ids;
+  std::vector<float> scales;
+  std::vector<std::byte> returned;  // [B, H]
+  // Of an expert rank.
+  std::vector<std::byte> expand_x;
+  std::vector<std::byte> answers;  // [rows, K, H]
+  ops::A2eTables tables;
+  std::array<std::chrono::nanoseconds, kAfdStageNames.size()> times{};
+};
+
+/// The batch of attention rank `rank` as a2e takes it: what attention makes of a step.
+std::vector<std::byte> attend(const MoeShape& shape, const Batch& batch, Rank rank, std::int64_t number);
+/// Of a batch without weights each is 1.
+std::vector<float> scales_of(const Batch& batch);
+
+class AfdPipeline {
+ public:
+  AfdPipeline(runtime::Communicator& comm, const MoeShape& shape, const ops::Assignment& ranks, std::int32_t topk)
+      : comm_(comm),
+        shape_{.ranks = ranks, .hidden = shape.hidden, .topk = topk, .dtype = shape.dtype, .quant = shape.quant},
+        payload_(shape),
+        signals_(ops::afd_signals(comm.slots())),
+        executor_(runtime::make_parallel_executor(comm.cores())) {}
+
+  /// `most`: rows of the largest batch of the step. `batch`: this rank's; an expert rank has none.
+  ///
+  /// Errors:  the same on every rank; or one rank's, which then ends the job
+  Result<AfdStep> run(const Batch& batch, std::int64_t most, std::int64_t number);
+
+ private:
+  Result<void> make_room(std::int64_t most);
+  void attend(AfdStep& step, const Batch& batch) const;
+  void compute(AfdStep& step);
+  [[nodiscard]] bool is_expert() const { return shape_.ranks.is_expert(comm_.rank()); }
+
+  runtime::Communicator& comm_;
+  ops::AfdShape shape_;  // max_batch 0: there is no window yet
+  const MoeShape& payload_;
+  ops::AfdSignals signals_;
+  Offset window_;
+  std::unique_ptr<runtime::Executor> executor_;
+};
+
+}  // namespace shmoe::apps

@@ -154,8 +154,10 @@ shmem::SlotPlan slot_plan(const Config& config, const shmem::BlockMap& map) {
   for (std::size_t i = built_in; i < plan.families().size(); ++i) {
     const shmem::SlotFamily& family = plan.families()[i];
     const shmem::Region place{family.base, Bytes{shmem::kSlotStride * family.count()}};
-    SHMOE_EXPECTS(place.end() <= map.user_data.end(), "slot family {} ends at {:#x}, beyond the user data, {:#x}",
-                  family.name, place.end().value(), map.user_data.end().value());
+    const bool in_window = place.at >= map.ipc_data.at && place.end() <= map.ipc_data.end();
+    SHMOE_EXPECTS(in_window || place.end() <= map.user_data.end(),
+                  "slot family {} ends at {:#x}, beyond the user data, {:#x}", family.name, place.end().value(),
+                  map.user_data.end().value());
   }
   return plan;
 }

@@ -1,5 +1,6 @@
 #include "ops/detour/all_to_all_detour.hpp"
 
+#include "ops/detour/published.hpp"
 #include "ops/scratch.hpp"
 #include "runtime/zero_buffer_sync.hpp"
 #include "shmem/copy.hpp"
@@ -101,10 +102,22 @@ class AllToAllCore {
   std::uint32_t event_;
 };
 
+/// In a faithful profile y is as long as x, and what L mod C leaves over stays as it is.
+void check_published(const runtime::Communicator& comm, const AllToAllArgs& args, DetourCall& call) {
+  call.need_tensor("x", args.x.size(), call.shape().elements);
+  call.need_tensor("y", args.y.size(), call.shape().elements);
+  if (args.y_at) call.refuse("a symmetric y is none of the published operator: give y");
+  if (std::string text = published_fault(comm, call, Bytes{0}); !text.empty()) call.refuse(std::move(text));
+}
+
 }  // namespace
 
 DetourCall all_to_all_call(const runtime::Communicator& comm, const AllToAllArgs& args) {
   DetourCall call(comm, "all_to_all_detour", args.shape);
+  if (!comm.profile().handshake) {
+    check_published(comm, args, call);
+    return call;
+  }
   const std::int32_t positions = call.group().size();
   call.agree_on("y offset", args.y_at ? static_cast<std::int64_t>(args.y_at->value()) : -1);
   call.need_tensor("x", args.x.size(), call.shape().elements);
@@ -120,6 +133,7 @@ DetourCall all_to_all_call(const runtime::Communicator& comm, const AllToAllArgs
 }
 
 void all_to_all_kernel(runtime::CoreContext& context, const AllToAllArgs& args, const DetourCall& call) {
+  if (!context.profile().handshake) return published_all_to_all(context, args, call);
   runtime::ZeroBufferSync sync(context);
   sync.enter(call.handshake().card, call.handshake().fault);
   if (call.position()) AllToAllCore(context, sync, args, call).run();

@@ -4,6 +4,7 @@
 #include <memory_resource>
 #include <vector>
 
+#include "ops/detour/published.hpp"
 #include "ops/scratch.hpp"
 #include "runtime/zero_buffer_sync.hpp"
 
@@ -149,10 +150,36 @@ class ReduceScatterCore {
   std::uint32_t event_;
 };
 
+constexpr std::int32_t kPublishedRanks = 16;
+
+/// In a faithful profile, what L mod C leaves over is left out.
+void check_published(const runtime::Communicator& comm, const ReduceScatterArgs& args, DetourCall& call) {
+  const std::int64_t elements = call.shape().elements;
+  const std::int64_t chunk = elements / call.group().size();
+  call.need_tensor("x", args.x.size(), elements);
+  call.need_tensor("y", args.y.size(), chunk);
+  if (args.x_at) call.refuse("a symmetric x is none of the published operator: give x");
+  if (call.shape().type != Element::fp16) {
+    call.refuse(fmt::format("the published operator takes fp16 alone, not {}: use the profile safe",
+                            name_of(call.shape().type)));
+  }
+  if (comm.ranks() > kPublishedRanks || elements % comm.ranks() != 0 || elements == 0) {
+    call.refuse(fmt::format("{} elements on {} ranks: the published host takes at most {} ranks and whole shares of at "
+                            "least one element for each; use the profile safe",
+                            elements, comm.ranks(), kPublishedRanks));
+  }
+  const Bytes accumulator{4 * static_cast<std::uint64_t>(chunk)};
+  if (std::string text = published_fault(comm, call, accumulator); !text.empty()) call.refuse(std::move(text));
+}
+
 }  // namespace
 
 DetourCall reduce_scatter_call(const runtime::Communicator& comm, const ReduceScatterArgs& args) {
   DetourCall call(comm, "reduce_scatter_detour", args.shape);
+  if (!comm.profile().handshake) {
+    check_published(comm, args, call);
+    return call;
+  }
   call.agree_on("reduction", static_cast<std::int64_t>(args.reduction));
   call.agree_on("x offset", args.x_at ? static_cast<std::int64_t>(args.x_at->value()) : -1);
   if (args.x_at) {
@@ -167,6 +194,7 @@ DetourCall reduce_scatter_call(const runtime::Communicator& comm, const ReduceSc
 }
 
 void reduce_scatter_kernel(runtime::CoreContext& context, const ReduceScatterArgs& args, const DetourCall& call) {
+  if (!context.profile().handshake) return published_reduce_scatter(context, args, call);
   runtime::ZeroBufferSync sync(context);
   const shmem::Witness entered = sync.enter(call.handshake().card, call.handshake().fault);
   if (!call.position()) return;

@@ -8,6 +8,7 @@ std::string_view name_of(CauseKind kind) {
     case CauseKind::buffer_reused_early: return "buffer reused too early";
     case CauseKind::magic_drift: return "magic drift";
     case CauseKind::core_count_drift: return "core-count drift";
+    case CauseKind::two_paths: return "two paths on one region";
     case CauseKind::operator_order: return "operator order differs";
     case CauseKind::operator_left_out: return "operator left out";
     case CauseKind::missing_notify: return "missing notify";
@@ -16,12 +17,16 @@ std::string_view name_of(CauseKind kind) {
     case CauseKind::slot_drift: return "slot formula drift";
     case CauseKind::doubled_notify: return "doubled notify";
     case CauseKind::wrong_word: return "wrong word";
+    case CauseKind::clear_missing: return "host clear missing";
+    case CauseKind::clear_unaligned: return "host clear unaligned";
+    case CauseKind::shared_window: return "shared flag window";
     case CauseKind::slot_erased: return "slot erased";
     case CauseKind::sync_all_left: return "SyncAll left out by a core";
     case CauseKind::wait_first: return "wait before notify";
     case CauseKind::credit_missing: return "credit return missing";
     case CauseKind::double_reset: return "double reset";
     case CauseKind::merged_notify: return "merged notifies";
+    case CauseKind::missing_quiet: return "missing quiet";
     case CauseKind::oversized_grid: return "oversized grid";
   }
   return "unknown";
@@ -37,7 +42,9 @@ std::string_view advice_on(CauseKind kind) {
       return "take one round at the entry of each kernel, on every rank, also where there is nothing to send";
     case CauseKind::core_count_drift:
       return "launch every kernel that takes a round on the same cores, or let the others catch up with core 0";
-    case CauseKind::operator_order: return "call the same operators in the same order on every rank";
+    case CauseKind::two_paths: return "give each path a region of its own, or let one path alone use the communicator";
+    case CauseKind::operator_order:
+      return "call the same operators in the same order on every rank, through all of its communicators";
     case CauseKind::operator_left_out:
       return "every rank calls every operator, also with no tokens; look for a return before the call";
     case CauseKind::missing_notify: return "look at the path by which the writer leaves without the signal";
@@ -47,8 +54,13 @@ std::string_view advice_on(CauseKind kind) {
     case CauseKind::slot_drift: return "compute the slot on both sides by one function: buffer, source, event";
     case CauseKind::doubled_notify: return "signal once a round, or wait with >=";
     case CauseKind::wrong_word: return "build the word from the same round and count on both sides";
-    case CauseKind::slot_erased:
-      return "clear slots on the host before a barrier of all ranks, and let nothing else share their bytes";
+    case CauseKind::clear_missing:
+      return "clear the slots on the host and meet all ranks in a barrier before each launch, or let the words grow";
+    case CauseKind::clear_unaligned:
+      return "clear whole slots on the host, then meet all ranks in a barrier, and only then let anybody signal";
+    case CauseKind::shared_window:
+      return "give each operator slots of its own, or meet all ranks in a barrier between the two operators";
+    case CauseKind::slot_erased: return "look for what else writes there, and let nothing share the bytes of slots";
     case CauseKind::sync_all_left:
       return "every core of a launch calls SyncAll equally often, also a core without work";
     case CauseKind::wait_first: return "signal before you wait, on one rank of the cycle at least";
@@ -56,6 +68,8 @@ std::string_view advice_on(CauseKind kind) {
       return "reset the slot after the last read of its buffer, before the next round needs it";
     case CauseKind::double_reset: return "let exactly one consumer reset a slot, once for each time it is filled";
     case CauseKind::merged_notify: return "wait for the credit before each notify, not once for many";
+    case CauseKind::missing_quiet:
+      return "call quiet behind the signal, before this core waits for an answer or leaves the operator";
     case CauseKind::oversized_grid:
       return "launch no more blocks than there are cores, or let no block wait for a later one";
   }
@@ -69,8 +83,13 @@ std::string_view told_apart_by(CauseKind kind) {
     case CauseKind::wrong_rank:
     case CauseKind::slot_drift: return "if the writer's events show the same word sent elsewhere in this round";
     case CauseKind::wait_first: return "if the writer would signal after its own wait, and not before";
+    case CauseKind::two_paths: return "if the round of a core has gone back";
+    case CauseKind::clear_missing: return "if the word lay there before the launch began";
+    case CauseKind::clear_unaligned: return "if no rank's events show a reset after the signal";
+    case CauseKind::shared_window: return "if the events show both words, and each in another operator";
     case CauseKind::slot_erased: return "if the writer's events show the signal, and the word is not there";
     case CauseKind::operator_left_out: return "if the operators the ranks have called differ";
+    case CauseKind::missing_quiet: return "if the sender's ledger counts the signal as sent and not as delivered";
     default: return "the events of the ranks show the order of signals and waits";
   }
 }

@@ -38,6 +38,7 @@ Communicator::Communicator(Parts parts)
       members_(std::move(parts.members)),
       profile_(parts.profile),
       grid_(parts.grid),
+      deadlocked_(std::move(parts.deadlocked)),
       heap_(peers_.map->heap.at, peers_.map->heap.size) {
   // The wait asks the communicator first, then whoever was there before.
   peers_.overseer = [this, inner = std::move(peers_.overseer)](const shmem::SleepingWait& wait) {
@@ -100,6 +101,8 @@ void Communicator::abort(const Error& reason, Core core) {
   for (Rank member{0}; member.value() < ranks(); ++member) {
     fabric.signal(member, slot, shmem::SignalOp::set, abort_word(rank(), reason.code), reason.site);
   }
+  for (Rank member{0}; !peers_.controls.empty() && member.value() < ranks(); ++member)
+    shmem::wake_waiters(peers_, member);
 }
 
 void Communicator::run_block(Launch& launch, std::int32_t block, std::int32_t physical_core, Kernel kernel,
@@ -120,6 +123,7 @@ void Communicator::run_block(Launch& launch, std::int32_t block, std::int32_t ph
     failure = interrupted.error();
     // Whoever leaves alone would leave its peers waiting.
     if (!interrupted.agreed() && failure->code != Errc::aborted) abort(*failure, Core{physical_core});
+    if (failure->code == Errc::deadlock && deadlocked_) deadlocked_(*failure, Core{physical_core});
   } catch (const std::exception& e) {
     failure = to_error(e);
     abort(*failure, Core{physical_core});

@@ -38,6 +38,8 @@ class Communicator {
     Profile profile;
     Grid* grid;
     FabricMaker make_fabric;
+    /// Called by a core that leaves with a proven deadlock, which may concern other communicators. May be empty.
+    std::function<void(const Error&, Core)> deadlocked = {};
   };
   explicit Communicator(Parts parts);
   ~Communicator();
@@ -134,6 +136,7 @@ class Communicator {
   std::vector<Rank> members_;
   Profile profile_;
   Grid* grid_;
+  std::function<void(const Error&, Core)> deadlocked_;
   shmem::Heap heap_;
   std::vector<std::unique_ptr<shmem::Fabric>> fabrics_;            // one a physical core
   std::deque<std::pmr::unsynchronized_pool_resource> workspaces_;  // one a physical core

@@ -35,6 +35,8 @@ void Communicator::tell_inspectors() const {
   if (peers_.control == nullptr) return;
   shmem::Membership& membership = peers_.control_map.membership(peers_.control);
   membership.rank.store(rank().value(), std::memory_order_relaxed);
+  for (Rank member{0}; member.value() < ranks(); ++member)
+    peers_.control_map.member(peers_.control, member).store(world_rank(member).value(), std::memory_order_relaxed);
   membership.heap_used.store(heap_.used().value(), std::memory_order_relaxed);
   membership.heap_blocks.store(heap_.live_blocks(), std::memory_order_relaxed);
   membership.heap_largest_free.store(heap_.largest_free().value(), std::memory_order_relaxed);

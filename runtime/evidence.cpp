@@ -1,12 +1,23 @@
 #include "runtime/evidence.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "shmem/wait.hpp"
 
 namespace shmoe::runtime {
 
 bool Edge::ends_with(std::uint64_t word) const { return shmem::satisfies(compare, word, wanted); }
+
+// The published round counts in 30 bits above 32 of the value; a count of our own never comes near 2^61.
+bool is_later(const Sight& sight, const shmem::SlotFamily& family, std::uint64_t word, std::uint64_t than) {
+  if (word == 0) return false;  // nobody has written it
+  const bool of_rounds = &family == &sight.slots->barrier() || &family == &sight.slots->flag();
+  if (!of_rounds) return word > than;
+  constexpr std::uint64_t kTurn = std::uint64_t{1} << 62;
+  const std::uint64_t ahead = (word - than) % kTurn;
+  return ahead != 0 && ahead < kTurn / 2;
+}
 
 Evidence::Evidence(const Sight& sight) : sight_(&sight) {
   for (const CoreSight& core : sight.cores) {
@@ -68,6 +79,13 @@ std::vector<Evidence::Sibling> Evidence::siblings(const Edge& edge) const {
 
 std::int32_t Evidence::fan_out(const Edge& edge) const {
   const SlotPlace place = place_of(edge);
+  const auto [found, added] = fan_outs_.try_emplace(edge.family->at(place.buffer, Rank{0}, place.event), 0);
+  if (added) found->second = count_fan_out(edge);
+  return found->second;
+}
+
+std::int32_t Evidence::count_fan_out(const Edge& edge) const {
+  const SlotPlace place = place_of(edge);
   std::int32_t most = 0;
   for (Rank source{0}; source.value() < sight_->ranks; ++source) {
     const Slot slot = edge.family->at(place.buffer, source, place.event);
@@ -76,6 +94,31 @@ std::int32_t Evidence::fan_out(const Edge& edge) const {
     most = std::max(most, reached);
   }
   return most;
+}
+
+const RankHistory& Evidence::history(Rank rank) const {
+  const auto [found, added] = histories_.try_emplace(rank);
+  if (added) found->second = history_of(*sight_, rank);
+  return found->second;
+}
+
+const std::vector<SentSignal>& Evidence::signals_of(Slot slot) const {
+  if (signals_.empty()) {
+    for (Rank writer{0}; writer.value() < sight_->ranks; ++writer) {
+      for (const SentSignal& signal : history(writer).signals) signals_[signal.slot].push_back(signal);
+    }
+    for (auto& [key, all] : signals_) {
+      std::stable_sort(all.begin(), all.end(), [](const SentSignal& a, const SentSignal& b) { return a.at < b.at; });
+    }
+  }
+  return signals_[slot];
+}
+
+std::vector<SentSignal> Evidence::signals_to(const Edge& edge) const {
+  std::vector<SentSignal> all;
+  std::ranges::copy_if(signals_of(edge.slot), std::back_inserter(all),
+                       [&](const SentSignal& signal) { return signal.reaches(edge.where); });
+  return all;
 }
 
 const CoreSight* Evidence::beside(const Edge& edge) const {
@@ -91,7 +134,7 @@ bool Evidence::has_passed(const Edge& edge) const {
   return std::ranges::any_of(sight_->of(edge.writer), [&](const CoreSight& core) {
     if (!core.busy || !core.wait) return false;
     const bool barrier = &sight_->slots->family_of(core.wait->slot()) == edge.family;
-    return barrier && core.wait->value >= edge.wanted;
+    return barrier && !is_later(*sight_, *edge.family, edge.wanted, core.wait->value);
   });
 }
 
@@ -100,5 +143,9 @@ bool Evidence::counts_rounds(const CoreSight& core) const {
 }
 
 bool Evidence::has_rounds(const Edge& edge) const { return is_barrier(edge) || edge.family == &sight_->slots->flag(); }
+
+bool Evidence::is_past(const Edge& edge) const {
+  return edge.compare == Compare::equal && is_later(*sight_, *edge.family, edge.seen, edge.wanted);
+}
 
 }  // namespace shmoe::runtime

@@ -2,9 +2,11 @@
 // What is known of one stuck wait for one slot, and of the signals that its writer has sent instead.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
+#include "runtime/history.hpp"
 #include "runtime/sight.hpp"
 
 namespace shmoe::runtime {
@@ -23,6 +25,9 @@ struct Edge {
 
   [[nodiscard]] bool ends_with(std::uint64_t word) const;
 };
+
+/// Whether a word of the family comes after another one. Those that are made of rounds wrap as rounds do.
+bool is_later(const Sight& sight, const shmem::SlotFamily& family, std::uint64_t word, std::uint64_t than);
 
 /// Where a slot lies in its family.
 struct SlotPlace {
@@ -57,6 +62,9 @@ class Evidence {
   [[nodiscard]] std::vector<Sibling> siblings(const Edge& edge) const;
   /// To how many ranks each rank signals such a slot, at most.
   [[nodiscard]] std::int32_t fan_out(const Edge& edge) const;
+  [[nodiscard]] const RankHistory& history(Rank rank) const;
+  /// The signals of all ranks to the slot, as they were noted.
+  [[nodiscard]] std::vector<SentSignal> signals_to(const Edge& edge) const;
 
   /// A core of the writer that is in the same launch of the same operator.
   [[nodiscard]] const CoreSight* beside(const Edge& edge) const;
@@ -68,12 +76,21 @@ class Evidence {
   [[nodiscard]] bool is_barrier(const Edge& edge) const { return edge.family == &sight_->slots->barrier(); }
   /// Slots whose words are made of rounds.
   [[nodiscard]] bool has_rounds(const Edge& edge) const;
+  /// The word is past the one value that the wait is for.
+  [[nodiscard]] bool is_past(const Edge& edge) const;
 
  private:
   void add_edges(const CoreSight& core);
+  [[nodiscard]] std::int32_t count_fan_out(const Edge& edge) const;
+  /// On any rank.
+  [[nodiscard]] const std::vector<SentSignal>& signals_of(Slot slot) const;
 
   const Sight* sight_;
   std::vector<Edge> edges_;
+  // Asked for by many edges, and dear.
+  mutable std::map<Rank, RankHistory> histories_;
+  mutable std::map<Slot, std::vector<SentSignal>> signals_;
+  mutable std::map<Slot, std::int32_t> fan_outs_;  // by the slot of rank 0
 };
 
 }  // namespace shmoe::runtime

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/write_channels.hpp"
 #include "shmem/hash.hpp"
 
 namespace shmoe::runtime {
@@ -22,6 +23,8 @@ constexpr Time kLook = std::chrono::milliseconds(5);
 
 /// How long a late look is put off where the word does not go past.
 constexpr Time kLatest = std::chrono::seconds(5);
+
+bool holds_back(const Fault& fault) { return fault.action == FaultAction::weak || fault.action == FaultAction::hold; }
 
 bool is_of_rank(const Fault& fault, Rank rank) { return fault.at.rank.value_or(rank) == rank; }
 
@@ -57,7 +60,11 @@ FaultFabric::FaultFabric(std::unique_ptr<shmem::Fabric> next, std::shared_ptr<Ra
     const bool reaches = fault.action != FaultAction::redirect || fault.amount < peers.size();
     if (reaches && fault.at.core.value_or(core) == core) armed_.push_back({.fault = &fault, .mark = &marks[i]});
   }
+  if (std::ranges::any_of(armed_, [](const Armed& armed) { return holds_back(*armed.fault); }))
+    channels_ = std::make_unique<WriteChannels>(*next_, peers, core, random_());
 }
+
+FaultFabric::~FaultFabric() = default;
 
 bool FaultFabric::may_meet(FaultCall call) const {
   return std::ranges::any_of(armed_, [call](const Armed& armed) {
@@ -92,6 +99,8 @@ void FaultFabric::act(const Fault& fault, Fate& fate, SourceSite site) {
     case FaultAction::twice: fate.twice = true; return;
     case FaultAction::redirect: fate.receiver = Rank{fault.amount}; return;
     case FaultAction::slot: fate.slot += static_cast<std::uint64_t>(fault.amount); return;
+    case FaultAction::weak: fate.holding = std::max(fate.holding, Holding::weak); return;
+    case FaultAction::hold: fate.holding = Holding::hold; return;
     case FaultAction::value: fate.value += static_cast<std::uint64_t>(fault.amount); return;
     case FaultAction::delay: {
       const auto width = static_cast<std::uint64_t>((fault.longest - fault.shortest).count()) + 1;
@@ -135,20 +144,24 @@ void FaultFabric::hold_until_past(const WaitSpec& spec, SourceSite site) {
 }
 
 void FaultFabric::put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) {
-  if (to == abort_text_) disarm();
+  if (to == abort_text_) give_up();
   const Fate fate = meet(FaultCall::put, std::nullopt, site);
   if (fate.lost) return;
-  next_->put(fate.receiver.value_or(dst), to, from.first(std::min(from.size(), fate.bytes.value_or(from.size()))),
-             site);
+  const Rank receiver = fate.receiver.value_or(dst);
+  const auto landing = from.first(std::min(from.size(), fate.bytes.value_or(from.size())));
+  if (channels_) return channels_->put(receiver, to, landing, fate.holding, site);
+  next_->put(receiver, to, landing, site);
 }
 
 void FaultFabric::get(Rank src, Offset from, std::span<std::byte> to, SourceSite site) {
   const Fate fate = meet(FaultCall::get, std::nullopt, site);
   if (fate.lost) return;
+  if (channels_) channels_->go_on();
   next_->get(src, from, to.first(std::min(to.size(), fate.bytes.value_or(to.size()))), site);
 }
 
 std::span<const std::byte> FaultFabric::open_read(Rank src, Offset at, Bytes size, SourceSite site) {
+  if (channels_) channels_->go_on();
   if (!may_meet(FaultCall::get)) return next_->open_read(src, at, size, site);
   next_->touch(shmem::Access::read, src, at, size, site);  // a range that is none is refused here
   return {};
@@ -159,7 +172,8 @@ void FaultFabric::close_read(Rank src, Offset at, Bytes size, SourceSite site) {
 }
 
 std::span<std::byte> FaultFabric::open_write(Rank dst, Offset at, Bytes size, SourceSite site) {
-  if (!may_meet(FaultCall::put)) return next_->open_write(dst, at, size, site);
+  const bool held_back = channels_ && dst != me_;
+  if (!may_meet(FaultCall::put) && !held_back) return next_->open_write(dst, at, size, site);
   next_->touch(shmem::Access::write, dst, at, size, site);
   return {};
 }
@@ -177,7 +191,8 @@ FaultFabric::Signal FaultFabric::altered(const Signal& sent, const Fate& fate) {
           .value = sent.value + fate.value};
 }
 
-void FaultFabric::deliver(const Signal& signal, SourceSite site) {
+void FaultFabric::deliver(const Signal& signal, Holding holding, SourceSite site) {
+  if (channels_) return channels_->signal(signal.dst, signal.slot, signal.op, signal.value, holding, site);
   next_->signal(signal.dst, signal.slot, signal.op, signal.value, site);
 }
 
@@ -185,13 +200,13 @@ void FaultFabric::signal(Rank dst, Slot slot, shmem::SignalOp op, std::uint64_t 
   const Fate fate = meet(FaultCall::signal, slot, site);
   if (fate.lost) return;
   const Signal signal = altered({.dst = dst, .slot = slot, .op = op, .value = value}, fate);
-  deliver(signal, site);
-  if (fate.twice) deliver(signal, site);
+  deliver(signal, fate.holding, site);
+  if (fate.twice) deliver(signal, fate.holding, site);
 }
 
 void FaultFabric::signal_each(std::span<const Rank> dsts, Slot slot, shmem::SignalOp op, std::uint64_t value,
                               SourceSite site) {
-  if (!may_meet(FaultCall::signal)) return next_->signal_each(dsts, slot, op, value, site);
+  if (!may_meet(FaultCall::signal) && !channels_) return next_->signal_each(dsts, slot, op, value, site);
   for (const Rank dst : dsts) signal(dst, slot, op, value, site);
 }
 
@@ -201,16 +216,24 @@ void FaultFabric::put_signal(Rank dst, Offset to, std::span<const std::byte> fro
   if (fate.lost) return;
   const Signal signal = altered({.dst = dst, .slot = slot, .op = op, .value = value}, fate);
   const auto landing = from.first(std::min(from.size(), fate.bytes.value_or(from.size())));
-  next_->put_signal(signal.dst, to, landing, signal.slot, op, signal.value, site);
-  if (fate.twice) deliver(signal, site);
+  if (channels_) {
+    channels_->put_signal(signal.dst, to, landing, signal.slot, op, signal.value, fate.holding, site);
+  } else {
+    next_->put_signal(signal.dst, to, landing, signal.slot, op, signal.value, site);
+  }
+  if (fate.twice) deliver(signal, fate.holding, site);
 }
 
 void FaultFabric::fence(Rank dst, SourceSite site) {
-  if (!meet(FaultCall::fence, std::nullopt, site).lost) next_->fence(dst, site);
+  if (meet(FaultCall::fence, std::nullopt, site).lost) return;
+  next_->fence(dst, site);
+  if (channels_) channels_->fence(dst);
 }
 
 void FaultFabric::quiet(SourceSite site) {
-  if (!meet(FaultCall::quiet, std::nullopt, site).lost) next_->quiet(site);
+  if (meet(FaultCall::quiet, std::nullopt, site).lost) return;
+  if (channels_) channels_->quiet();
+  next_->quiet(site);
 }
 
 /// What a wait returns that is left out: the words as they are.
@@ -229,10 +252,12 @@ Result<Arrival> FaultFabric::wait(const WaitSpec& spec, SourceSite site) {
   const Fate fate = meet(FaultCall::wait, slot, site);
   if (fate.lost) return glance(spec, site);
   if (fate.late) hold_until_past(spec, site);
-  return next_->wait(spec, site);
+  return channels_ ? channels_->wait(spec, site) : next_->wait(spec, site);
 }
 
-std::optional<Arrival> FaultFabric::test(const WaitSpec& spec, SourceSite site) { return next_->test(spec, site); }
+std::optional<Arrival> FaultFabric::test(const WaitSpec& spec, SourceSite site) {
+  return channels_ ? channels_->test(spec, site) : next_->test(spec, site);
+}
 
 void FaultFabric::touch(shmem::Access access, Rank owner, Offset at, Bytes size, SourceSite site) {
   next_->touch(access, owner, at, size, site);
@@ -252,10 +277,16 @@ void FaultFabric::disarm() {
   for (Armed& armed : armed_) armed.here = false;
 }
 
+void FaultFabric::give_up() {
+  disarm();
+  if (channels_) channels_->give_up();
+}
+
 void FaultFabric::actor(const shmem::ActorEvent& event, SourceSite site) {
   if (event.kind == shmem::ActorEvent::Kind::start) start(event.op);
   if (event.kind == shmem::ActorEvent::Kind::leave || event.kind == shmem::ActorEvent::Kind::stop) {
     disarm();
+    if (channels_) channels_->leave();
   }
   next_->actor(event, site);
 }

@@ -13,6 +13,9 @@
 
 namespace shmoe::runtime {
 
+enum class Holding : std::uint8_t;
+class WriteChannels;
+
 /// The faults of one rank of a job, and which of them have come to their point. Shared by the fabrics of its cores.
 class RankFaults {
  public:
@@ -36,8 +39,9 @@ class RankFaults {
 };
 
 /// Wraps a fabric. Calls within a launch are counted, each fault its own; where several meet one call they act in the order
-/// of the plan, but what is lost stays lost. A core that gives up meets no fault any more. A signal that is dropped never was, and one that is misdirected is in the
-/// ledger of where it went. Where puts (gets) have faults, no memory is written (read) in place.
+/// of the plan, but what is lost stays lost. A core that gives up meets no fault any more. A signal that is dropped never
+/// was, and one that is misdirected is in the ledger of where it went. Where puts (gets) have faults, no memory is written
+/// (read) in place, and where writes are held back, no memory of another rank is written in place.
 /// Order:   no more than Fabric promises.
 /// Errors:  as the wrapped fabric. A misdirected call is checked like any other, by SHMOE_STRICT too.
 class FaultFabric final : public shmem::Fabric {
@@ -45,6 +49,7 @@ class FaultFabric final : public shmem::Fabric {
   /// A fault that redirects to a rank which the communicator does not have is none here.
   FaultFabric(std::unique_ptr<shmem::Fabric> next, std::shared_ptr<RankFaults> faults, const shmem::Peers& peers,
               Core core);
+  ~FaultFabric() override;
 
   void put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) override;
   void get(Rank src, Offset from, std::span<std::byte> to, SourceSite site) override;
@@ -79,6 +84,7 @@ class FaultFabric final : public shmem::Fabric {
     bool lost = false;
     bool twice = false;
     bool late = false;
+    Holding holding{};
     std::optional<Rank> receiver;
     std::uint64_t slot = 0;  // added, modulo 2^64
     std::uint64_t value = 0;
@@ -100,8 +106,9 @@ class FaultFabric final : public shmem::Fabric {
   [[nodiscard]] bool given_up(SourceSite site);
   void start(std::string_view op);
   void disarm();
+  void give_up();
   static Signal altered(const Signal& sent, const Fate& fate);
-  void deliver(const Signal& signal, SourceSite site);
+  void deliver(const Signal& signal, Holding holding, SourceSite site);
   Result<shmem::Arrival> glance(const shmem::WaitSpec& spec, SourceSite site);
 
   std::unique_ptr<shmem::Fabric> next_;
@@ -111,6 +118,7 @@ class FaultFabric final : public shmem::Fabric {
   Rank me_;            // in the communicator
   std::mt19937_64 random_;
   std::vector<Armed> armed_;
+  std::unique_ptr<WriteChannels> channels_;  // where the plan holds writes back
 };
 
 }  // namespace shmoe::runtime

@@ -41,6 +41,8 @@ constexpr std::array kActions{
     ActionWord{FaultAction::redirect, "to", Amount::rank, "put signal put_signal"},
     ActionWord{FaultAction::slot, "slot", Amount::shift, "signal put_signal"},
     ActionWord{FaultAction::value, "value", Amount::shift, "signal put_signal"},
+    ActionWord{FaultAction::weak, "weak", Amount::none, "put signal put_signal any"},
+    ActionWord{FaultAction::hold, "hold", Amount::none, "put signal put_signal any"},
     ActionWord{FaultAction::delay, "delay", Amount::times, ""},
     ActionWord{FaultAction::stall, "stall", Amount::none, ""},
     ActionWord{FaultAction::stop, "stop", Amount::none, ""},

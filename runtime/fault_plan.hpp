@@ -5,7 +5,8 @@
 //   rank 1 core 0 in notify signal 2 barrier: drop     # the second signal to a barrier slot is lost
 //   rank 1 in "hand over" launch 3 wait *: skip        # in the third launch, waits for nothing
 //   in dispatch_normal put 1-4: tear 8                 # every rank and core: 8 bytes of each arrive
-//   seed 7                                             # of what is drawn: delay 0-5ms
+//   rank 1 any *: weak                                 # its puts and signals land late and in another order
+//   seed 7                                             # of what is drawn: weak, delay 0-5ms
 
 #include <cstdint>
 #include <limits>
@@ -31,6 +32,8 @@ enum class FaultAction : std::uint8_t {
   redirect,  // put, signal, put_signal: to another rank
   slot,      // signal, put_signal: to a slot so many further on
   value,     // signal, put_signal: with a value so much larger
+  weak,      // put, signal, put_signal: late, in an order drawn from those that fence and quiet leave
+  hold,      // put, signal, put_signal: not before its core has called quiet
   delay,     // any: late by a time between two
   stall,     // any: never, until the job is given up
   stop,      // any: the process stops itself (SIGSTOP)

@@ -182,7 +182,7 @@ JobShape::JobShape(const Config& config, std::int32_t rank_count)
                                             .ipc_data = config.ipc_data,
                                             .heap = config.heap})),
       slots(slot_plan(config, map)),
-      control{.cores = config.cores, .ledger_entries = slots.ledger_size()} {}
+      control{.cores = config.cores, .ledger_entries = slots.ledger_size(), .ranks = rank_count} {}
 
 std::shared_ptr<RankFaults> faults_of(const Config& config, Rank rank) {
   auto faults = std::make_shared<RankFaults>(config.faults, rank);

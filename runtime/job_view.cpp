@@ -11,7 +11,6 @@
 #include <sstream>
 
 #include <fcntl.h>
-#include <fmt/ranges.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -96,13 +95,6 @@ struct JobView::RankFiles {
   std::unique_ptr<Mapped> control;
   std::map<CommunicatorId, std::unique_ptr<Mapped>> memory;  // what lies before the ipc window of a block
 };
-
-std::optional<Error> CommunicatorView::aborted() const {
-  for (Rank member{0}; member.value() < peers.size(); ++member) {
-    if (std::optional<Error> error = abort_seen_by(member, peers, members)) return error;
-  }
-  return std::nullopt;
-}
 
 JobView::JobView(RunningJob job, JobShape shape, Use use)
     : job_(std::move(job)), shape_(std::move(shape)), use_(use), ranks_(static_cast<std::size_t>(shape_.ranks)) {}
@@ -198,18 +190,11 @@ std::int64_t JobView::now_ns() const {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Read, not mapped: a communicator that was never made has no pages, and looking must not make them.
-JobView::Seat JobView::seat_of(Rank rank, CommunicatorId id) const {
+/// Zeros of a rank that is not known.
+std::byte* JobView::control_of(Rank rank, CommunicatorId id) const {
   const auto& files = ranks_[rank.index()];
-  alignas(shmem::Membership) std::array<std::byte, sizeof(shmem::Membership)> bytes{};
-  if (!files) return {};
-  const std::uint64_t block = shmem::kControlHeaderBytes + shape_.control.size().value() * id.index();
-  const auto in_block =
-      reinterpret_cast<const std::byte*>(&shape_.control.membership(files->control->data())) - files->control->data();
-  const auto at = static_cast<off_t>(files->control_at + block) + static_cast<off_t>(in_block);
-  if (pread(files->control_file, bytes.data(), bytes.size(), at) != static_cast<ssize_t>(bytes.size())) return {};
-  const auto& membership = *reinterpret_cast<const shmem::Membership*>(bytes.data());
-  return {.members = membership.size.load(), .member = Rank{membership.rank.load()}};
+  if (!files) return blank_->data();
+  return files->control->data() + shmem::kControlHeaderBytes + shape_.control.size().value() * id.index();
 }
 
 Result<std::byte*> JobView::memory_of(Rank rank, CommunicatorId id) {
@@ -226,43 +211,27 @@ Result<std::byte*> JobView::memory_of(Rank rank, CommunicatorId id) {
   return mapped->data();
 }
 
-std::vector<Rank> JobView::everyone() const {
-  std::vector<Rank> ranks;
-  for (Rank rank{0}; rank.value() < shape_.ranks; ++rank) ranks.push_back(rank);
-  return ranks;
-}
-
 Result<std::vector<CommunicatorView>> JobView::communicators() {
+  std::vector<std::byte*> controls;
+  for (Rank rank{0}; rank.value() < shape_.ranks; ++rank) controls.push_back(control_of(rank, CommunicatorId{0}));
   std::vector<CommunicatorView> views;
-  for (CommunicatorId id{0}; id.value() < shape_.communicators; ++id) {
-    CommunicatorView view{.id = id, .members = {}, .peers = {}};
-    for (Rank rank{0}; rank.value() < shape_.ranks; ++rank) {
-      const Seat seat = seat_of(rank, id);
-      if (seat.members == 0 || seat.members > static_cast<std::uint32_t>(shape_.ranks)) continue;
-      if (id == CommunicatorId{0}) view.members = everyone();
-      view.members.resize(seat.members, kOutside);
-      if (seat.member.index() < view.members.size()) view.members[seat.member.index()] = rank;
-    }
-    if (view.members.empty()) continue;
-    if (Result<void> filled = fill(view); !filled) return std::move(filled).error();
-    views.push_back(std::move(view));
+  for (Group& group : groups_in(shape_.control, controls)) {
+    Result<CommunicatorView> view = view_of(std::move(group));
+    if (!view) return std::move(view).error();
+    views.push_back(*std::move(view));
   }
   return views;
 }
 
-Result<void> JobView::fill(CommunicatorView& view) {
-  shmem::Peers& peers = view.peers;
+Result<CommunicatorView> JobView::view_of(Group group) {
+  shmem::Peers peers;
   peers.rank = kOutside;
-  if (view.id != CommunicatorId{0}) {
-    peers.scope = fmt::format("communicator {} of world ranks {}", view.id, fmt::join(view.members, " "));
-  }
-  const std::uint64_t block = shmem::kControlHeaderBytes + shape_.control.size().value() * view.id.index();
-  for (const Rank member : view.members) {
-    const bool known = member != kOutside && ranks_[member.index()];
-    Result<std::byte*> memory = known ? memory_of(member, view.id) : blank_->data();
+  peers.scope = group.scope();
+  for (const Rank member : group.members) {
+    Result<std::byte*> memory = memory_of(member, group.id);
     if (!memory) return std::move(memory).error();
     peers.mem.push_back(*memory);
-    peers.controls.push_back(known ? ranks_[member.index()]->control->data() + block : blank_->data());
+    peers.controls.push_back(control_of(member, group.id));
   }
   peers.map = std::make_shared<shmem::BlockMap>(shape_.map);
   peers.slots = std::make_shared<shmem::SlotPlan>(shape_.slots);
@@ -270,12 +239,12 @@ Result<void> JobView::fill(CommunicatorView& view) {
   for (const Profile& profile : kProfiles) {
     if (profile.id == shape_.profile) peers.flag_word = profile.flag_word;
   }
-  return {};
+  return CommunicatorView{.group = std::move(group), .peers = std::move(peers)};
 }
 
 // A saved job is one file:
 //
-//   text     "shmoe saved job 3", what RunningJob holds, and of each rank where its parts lie; whole pages
+//   text     "shmoe saved job 5", what RunningJob holds, and of each rank where its parts lie; whole pages
 //   pages    of each rank its `.ctl`, and of each communicator what lies before the ipc window
 
 namespace {
@@ -349,8 +318,8 @@ Result<void> JobView::save(const std::string& path) {
     written = file.write(next, bytes_in(files->control_file, files->control_at, control).data(), control);
     next += round_up(control, kPage);
     for (const CommunicatorView& view : *communicators) {
-      text += fmt::format(" {} {}", view.id, next);
-      const std::uint64_t at = shape_.map.size.value() * view.id.index();
+      text += fmt::format(" {} {}", view.id(), next);
+      const std::uint64_t at = shape_.map.size.value() * view.id().index();
       written = written && file.write(next, bytes_in(files->memory_file, at, window).data(), window);
       next += window;
     }

@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "runtime/communicator_view.hpp"
 #include "runtime/job.hpp"
-#include "runtime/prover.hpp"
 #include "runtime/running_jobs.hpp"
-#include "runtime/world.hpp"
 #include "shmem/peers.hpp"
 
 namespace shmoe::runtime {
@@ -24,25 +23,6 @@ struct ProcessState {
   [[nodiscard]] bool stopped() const { return letter == 'T' || letter == 't'; }
   /// "sleeps", "is stopped (T)"
   [[nodiscard]] std::string text() const;
-};
-
-/// One communicator of the job.
-struct CommunicatorView {
-  CommunicatorId id;
-  std::vector<Rank> members;  // world ranks; kOutside where one is gone and nobody knows which it was
-  shmem::Peers peers;         // its rank is kOutside
-
-  [[nodiscard]] const shmem::WaitRecord& record(Rank member, Core core) const {
-    return peers.control_map.record(peers.controls[member.index()], core);
-  }
-  [[nodiscard]] const shmem::Membership& membership(Rank member) const {
-    return peers.control_map.membership(peers.controls[member.index()]);
-  }
-  /// Why it cannot be used any more.
-  [[nodiscard]] std::optional<Error> aborted() const;
-  [[nodiscard]] const shmem::EventRing& ring(Rank member, Core core) const {
-    return peers.control_map.ring(peers.controls[member.index()], core);
-  }
 };
 
 class JobView {
@@ -84,14 +64,8 @@ class JobView {
   Result<void> open_rank(const RankProcess& process);
   Result<void> add(std::unique_ptr<RankFiles> files);
   Result<std::byte*> memory_of(Rank rank, CommunicatorId id);
-  /// Whether and as whom a rank is in a communicator.
-  struct Seat {
-    std::uint32_t members = 0;
-    Rank member = kOutside;
-  };
-  [[nodiscard]] Seat seat_of(Rank rank, CommunicatorId id) const;
-  [[nodiscard]] std::vector<Rank> everyone() const;
-  Result<void> fill(CommunicatorView& view);
+  [[nodiscard]] std::byte* control_of(Rank rank, CommunicatorId id) const;
+  Result<CommunicatorView> view_of(Group group);
 
   RunningJob job_;
   JobShape shape_;

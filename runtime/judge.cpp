@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/evidence.hpp"
 #include "runtime/root_cause.hpp"
 #include "shmem/wait.hpp"
 
@@ -70,8 +71,9 @@ class Judge {
   [[nodiscard]] bool overrun(const Waiting& w) const {
     if (w.spec->match == shmem::Match::sum || w.spec->compare != Compare::equal) return false;
     if (w.family->goes_back()) return false;
-    return std::ranges::all_of(w.spec->slots,
-                               [&](Slot slot) { return sight_.word(w.spec->where, slot) > w.spec->value; });
+    return std::ranges::all_of(w.spec->slots, [&](Slot slot) {
+      return is_later(sight_, *w.family, sight_.word(w.spec->where, slot), w.spec->value);
+    });
   }
   [[nodiscard]] std::string overrun_text(const Waiting& w) const {
     return fmt::format(
@@ -111,8 +113,8 @@ class Judge {
   }
   /// A slot beside the awaited one that holds the awaited word and that nobody waits for.
   [[nodiscard]] std::optional<std::pair<Rank, Slot>> astray(const Waiting& w) const {
-    const bool one_word =
-        w.spec->match == shmem::Match::all && w.spec->compare != Compare::not_equal && w.spec->value != 0;
+    const bool for_a_word = w.spec->compare == Compare::equal || w.spec->compare == Compare::at_least;
+    const bool one_word = w.spec->match == shmem::Match::all && for_a_word && w.spec->value != 0;
     if (!one_word || w.family == &slots_.sync_all()) return std::nullopt;
     for (Rank rank{0}; rank.value() < sight_.ranks; ++rank) {
       for (std::uint32_t i = 0; i < w.family->count(); ++i) {
@@ -176,6 +178,11 @@ class Judge {
     const shmem::Side side = by_zero ? shmem::Side::owner : shmem::Side::source;
     const std::optional<Rank> writer = slots_.writer_of(w.slot, w.spec->where, side);
     const LedgerSight last = sight_.ledger(*writer, w.spec->where, w.slot, side);
+    if (last.held > 0) {
+      return fmt::format("rank {} sent it {} time{}, last {:#x} by core {} at {}; {} of them {} with the sender",
+                         *writer, last.count + last.held, last.count + last.held == 1 ? "" : "s", last.value, last.core,
+                         last.site(), last.held, last.held == 1 ? "lies" : "lie");
+    }
     const char* verb = w.family->goes_back() && by_zero ? "reset" : "signalled";
     if (last.count == 0) return fmt::format("rank {} never {} it", *writer, verb);
     return fmt::format("rank {} {} it {} time{}, last {:#x} by core {} at {}", *writer, verb, last.count,
@@ -198,6 +205,10 @@ Verdict judge(const Sight& sight) {
   if (cause.kind == CauseKind::wrong_rank || cause.kind == CauseKind::slot_drift) {
     verdict.kind = VerdictKind::misdirected;
     verdict.text = "a signal went to another rank or slot than the one that is waited for";
+  }
+  if (cause.kind == CauseKind::missing_quiet) {
+    verdict.kind = VerdictKind::undelivered;
+    verdict.text = "a signal that is waited for lies with its sender, which will never complete it";
   }
   const auto at_cause = [&](const StuckWait& wait) { return wait.rank == cause.rank && wait.core == cause.core; };
   std::stable_partition(verdict.stuck.begin(), verdict.stuck.end(), at_cause);

@@ -18,28 +18,33 @@ std::chrono::milliseconds tick_of(std::int32_t ranks) {
 
 class OutsideProof {
  public:
-  OutsideProof(const shmem::Peers& peers, const std::function<bool(Rank)>& gone)
-      : ranks_(peers.size()), prover_(peers, gone), numbers_(numbers()) {}
+  explicit OutsideProof(Prover::Parts parts) : ranks_(parts.ranks), prover_(std::move(parts)) {
+    numbers_ = numbers_in(prover_.look());
+  }
 
   /// True when there is nothing more to ask.
   bool step() {
-    const std::vector<bool> stuck = prover_.look().stuck;
-    if (std::ranges::none_of(stuck, [](bool yes) { return yes; })) return true;
-    if (numbers() != numbers_) {
-      numbers_ = numbers();
+    const Prover::Look look = prover_.look();
+    if (std::ranges::none_of(look.stuck, [](bool yes) { return yes; })) return true;
+    if (std::vector<std::uint64_t> now = numbers_in(look); now != numbers_) {
+      numbers_ = std::move(now);
       quiet_from_ = Clock::now() + 3 * tick_of(ranks_);  // a rank needs two of its own looks
     }
     if (Clock::now() < quiet_from_) return false;
-    verdict_ = prover_.ask(Core{0});
-    numbers_ = numbers();
-    return verdict_.has_value();
+    proof_ = prover_.ask_from_outside();
+    numbers_ = numbers_in(look);
+    return proof_.has_value();
   }
-  [[nodiscard]] const std::optional<Verdict>& verdict() const { return verdict_; }
+  [[nodiscard]] const std::optional<Proof>& proof() const { return proof_; }
 
  private:
-  [[nodiscard]] std::vector<std::uint64_t> numbers() const {
+  /// The last challenges of all members.
+  static std::vector<std::uint64_t> numbers_in(const Prover::Look& look) {
     std::vector<std::uint64_t> numbers;
-    for (Rank rank{0}; rank.value() < ranks_; ++rank) numbers.push_back(prover_.challenge_of(rank).number.load());
+    for (const CommunicatorView& view : *look.views) {
+      for (Rank rank{0}; rank.value() < view.peers.size(); ++rank)
+        numbers.push_back(view.challenge(rank).number.load());
+    }
     return numbers;
   }
 
@@ -47,7 +52,7 @@ class OutsideProof {
   Prover prover_;
   std::vector<std::uint64_t> numbers_;  // as this one has left them
   Clock::time_point quiet_from_ = Clock::time_point::min();
-  std::optional<Verdict> verdict_;
+  std::optional<Proof> proof_;
 };
 
 }  // namespace
@@ -56,11 +61,10 @@ std::chrono::milliseconds proof_limit(std::int32_t ranks) {
   return std::max<std::chrono::milliseconds>(std::chrono::seconds(1), 10 * tick_of(ranks));
 }
 
-std::optional<Verdict> prove_from_outside(const shmem::Peers& peers, const std::function<bool(Rank)>& gone,
-                                          std::chrono::milliseconds limit) {
-  OutsideProof proof(peers, gone);
+std::optional<Proof> prove_from_outside(Prover::Parts parts, std::chrono::milliseconds limit) {
+  OutsideProof proof(std::move(parts));
   shmem::wait_until([&] { return proof.step(); }, limit);
-  return proof.verdict();
+  return proof.proof();
 }
 
 }  // namespace shmoe::runtime

@@ -2,11 +2,9 @@
 // A proof on demand, by a process that is no rank of the job.
 
 #include <chrono>
-#include <functional>
 #include <optional>
 
-#include "runtime/verdict.hpp"
-#include "shmem/peers.hpp"
+#include "runtime/prover.hpp"
 
 namespace shmoe::runtime {
 
@@ -15,8 +13,7 @@ std::chrono::milliseconds proof_limit(std::int32_t ranks);
 
 /// Asks until it is proven that waits can never end, none of them looks so any more, or the limit has passed. While a rank
 /// of the job asks for itself, it is not interrupted.
-/// `peers`: of JobView for Use::challenge.
-std::optional<Verdict> prove_from_outside(const shmem::Peers& peers, const std::function<bool(Rank member)>& gone,
-                                          std::chrono::milliseconds limit);
+/// `parts`: with the views of a JobView for Use::challenge; its `self` is kOutside.
+std::optional<Proof> prove_from_outside(Prover::Parts parts, std::chrono::milliseconds limit);
 
 }  // namespace shmoe::runtime

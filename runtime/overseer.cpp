@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "runtime/last_step.hpp"
-#include "runtime/prover.hpp"
 #include "runtime/verdict_json.hpp"
 #include "shmem/wait.hpp"
 
@@ -14,17 +13,6 @@ namespace {
 /// When a wait is worth a line: many ranks on few CPUs take longer to come round.
 std::chrono::nanoseconds late_after(std::size_t members) {
   return std::chrono::seconds(5) + std::chrono::milliseconds(100) * static_cast<std::int64_t>(members / 8);
-}
-
-/// A rank that left its World is no loss: what waits for it is a fault of the protocol, and proven like one.
-bool ended_in_order(const shmem::Peers& peers, Rank member) {
-  if (peers.controls.empty()) return false;
-  for (Core core{0}; core.value() < peers.control_map.cores; ++core) {
-    const auto& record = peers.control_map.record(peers.controls[member.index()], core);
-    const auto life = static_cast<shmem::Life>(record.life.load(std::memory_order_seq_cst));
-    if (life != shmem::Life::ended) return false;
-  }
-  return true;
 }
 
 /// The member whose end means that the wait cannot end, with how it ended.
@@ -93,54 +81,48 @@ class LossFinder {
   const Gone* gone_;
 };
 
-/// Of a proof that rests on the end of a member, because others found it before whoever waits for that member.
-std::optional<Loss> loss_behind(const Verdict& verdict, const shmem::Peers& peers, const Gone& gone) {
-  for (const StuckWait& wait : verdict.stuck) {
-    for (const Rank writer : wait.writers) {
-      if (writer == peers.rank || ended_in_order(peers, writer)) continue;
-      if (std::optional<std::string> how = gone(writer)) return Loss{writer, *std::move(how), wait.slot};
-    }
-  }
-  return std::nullopt;
-}
-
-/// `lost`: the member's world rank.
-Error peer_lost(const Loss& loss, Rank lost, const shmem::SleepingWait& wait, const shmem::Peers& peers) {
-  const std::string step = last_step(peers, loss.member);
+/// `lost`: its world rank. `step`: the last one that is known of it.
+Error peer_lost(Rank lost, const std::string& how, const std::string& step, const shmem::SleepingWait& wait,
+                const shmem::Peers& peers) {
   return Error{.code = Errc::peer_lost,
-               .context = fmt::format("rank {} is gone ({}){}; {}", lost, loss.how,
+               .context = fmt::format("rank {} is gone ({}){}; {}", lost, how,
                                       step.empty() ? "" : "; its last step: " + step, describe(wait, peers)),
                .where = lost,
                .site = wait.site};
 }
 
+/// A proof may rest on the end of a rank, because others found it before whoever waits for that rank.
+Error lost_behind(const Proof& proof, const shmem::SleepingWait& wait, const shmem::Peers& peers,
+                  const std::vector<Rank>& members, const Gone& gone) {
+  const Rank lost = proof.lost.front();
+  const auto member = std::ranges::find(members, lost);
+  if (member == members.end()) return peer_lost(lost, "it has ended", "", wait, peers);
+  const Rank at{member - members.begin()};
+  return peer_lost(lost, gone(at).value_or("it has ended"), last_step(peers, at), wait, peers);
+}
+
 }  // namespace
 
 shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> members, std::int32_t cores, Gone gone,
-                              Log log, std::string verdict_file) {
+                              Log log, std::string verdict_file, AskForProof ask) {
   // One cell a core: how often the core's current wait was reported. Each core touches its own.
   auto reported = std::make_shared<std::vector<std::int64_t>>(static_cast<std::size_t>(cores));
   // A copy, for its names: the communicator's own Peers moves.
   auto names = std::make_shared<shmem::Peers>(peers);
-  const auto prover = peers.controls.empty()
-                          ? nullptr
-                          : std::make_shared<Prover>(*names, [gone](Rank member) { return gone(member).has_value(); });
   return [=, members = std::move(members),
           gone = std::move(gone)](const shmem::SleepingWait& wait) -> std::optional<Error> {
     if (const std::optional<Loss> loss = LossFinder(*names, gone).find(wait)) {
       shmem::SleepingWait at = wait;
       at.slot = loss->slot;
       if (wait.spec.match == shmem::Match::all) at.seen = shmem::load_slot(*names, wait.spec.where, at.slot);
-      return peer_lost(*loss, members[loss->member.index()], at, *names);
+      return peer_lost(members[loss->member.index()], loss->how, last_step(*names, loss->member), at, *names);
     }
-    if (const auto verdict = prover ? prover->ask(wait.core) : std::nullopt) {
-      if (const std::optional<Loss> loss = loss_behind(*verdict, *names, gone))
-        return peer_lost(*loss, members[loss->member.index()], wait, *names);
-      const Result<void> written = verdict_file.empty() ? Result<void>{} : write_json(*verdict, verdict_file);
+    if (const std::optional<Proof> proof = ask ? ask(wait.core) : std::nullopt) {
+      if (!proof->lost.empty()) return lost_behind(*proof, wait, *names, members, gone);
+      const Result<void> written = verdict_file.empty() ? Result<void>{} : write_json(proof->verdict, verdict_file);
       if (!written) log.warn("{}", to_string(written.error()));
       return Error{.code = Errc::deadlock,
-                   .context = names->scope.empty() ? to_string(*verdict)
-                                                   : fmt::format("{}: {}", names->scope, to_string(*verdict)),
+                   .context = to_string(proof->verdict),
                    .where = members[names->rank.index()],
                    .site = wait.site};
     }

@@ -1,11 +1,22 @@
 #include "runtime/process_watch.hpp"
 
-#include <cerrno>
-#include <csignal>
-
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace shmoe::runtime {
+namespace {
+
+int open_pidfd(std::int64_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0U)); }
+
+/// Also of one that nobody has waited for.
+bool has_ended_by(int pidfd) {
+  pollfd poll_for{.fd = pidfd, .events = POLLIN, .revents = 0};
+  return poll(&poll_for, 1, 0) > 0;
+}
+
+}  // namespace
 
 ProcessWatch::ProcessWatch(std::span<const bootstrap::IdCard> cards) : seats_(cards.size()) {
   for (std::size_t i = 0; i < cards.size(); ++i) {
@@ -13,22 +24,26 @@ ProcessWatch::ProcessWatch(std::span<const bootstrap::IdCard> cards) : seats_(ca
   }
 }
 
+ProcessWatch::~ProcessWatch() {
+  for (const Seat& seat : seats_) {
+    if (seat.pidfd >= 0) close(seat.pidfd);
+  }
+}
+
 std::optional<std::string> ProcessWatch::gone(Rank rank) {
   const std::lock_guard lock(mutex_);
   Seat& seat = seats_[rank.index()];
-  if (!seat.ended) {
-    const bool missing = kill(static_cast<pid_t>(seat.owner.pid), 0) != 0 && errno == ESRCH;
-    if (!missing && (!due(seat) || bootstrap::is_alive(seat.owner))) return std::nullopt;
-    seat.ended = true;
-  }
+  seat.ended = seat.ended || has_ended(seat);
+  if (!seat.ended) return std::nullopt;
   return fmt::format("pid {} has ended", seat.owner.pid);
 }
 
-bool ProcessWatch::due(Seat& seat) {
-  const auto now = Clock::now();
-  if (now < seat.next) return false;
-  seat.next = now + std::chrono::milliseconds(10) * seats_.size();
-  return true;
+bool ProcessWatch::has_ended(Seat& seat) {
+  if (seat.pidfd >= 0) return has_ended_by(seat.pidfd);
+  if (!seat.asked) seat.pidfd = open_pidfd(seat.owner.pid);
+  seat.asked = true;
+  return !bootstrap::is_alive(
+      seat.owner);  // read after the descriptor was opened: it is of this process and no later one
 }
 
 }  // namespace shmoe::runtime

@@ -1,49 +1,64 @@
 #pragma once
-// Proves that waits of a live job can never end.
+// Proves that waits of a live job can never end, through whichever of its communicators.
 //
-//   look       the record of every core: is it in an operator, in which wait, since which epoch
+//   look       the record of every core in every communicator: is it in an operator, in which wait, since which epoch
 //   suspect    the greatest set of ranks that only wait for each other, or for ranks that are gone
 //   challenge  a fresh number to each of them; every waiting core looks at its slots once more and repeats the number
 //   look again the same set, every epoch as before, every number repeated  -->  proven
 //
 // Each of them was in the same wait all the time and saw it unsatisfied after the challenge; nobody else may write what they
-// wait for. So no later write can come. What this rests on: the declared writers are all there are (strict mode checks
-// each signal), and waits of other communicators count as live.
+// wait for. So no later write can come. A rank signals from kernels only, and its communicators share one grid, which runs
+// one launch at a time (Grid::claim), whichever thread calls: while a launch waits in one communicator, the rank can begin
+// none in another. So whoever is stuck in one communicator signals in none; a rank that is in no launch counts as live for
+// all of them, whatever its threads do, and so does one whose members do not agree on who they are.
+//
+// What this rests on: the declared writers are all there are (strict mode checks each signal). A limit that passes, or a host
+// thread that aborts, ends a wait as well, and comes after the verdict.
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "runtime/communicator_view.hpp"
 #include "runtime/sight.hpp"
 #include "runtime/verdict.hpp"
-#include "shmem/peers.hpp"
 
 namespace shmoe::runtime {
 
-/// No member; Peers::rank of whoever looks on from outside of the job.
-inline constexpr Rank kOutside{-1};
+struct Proof {
+  Verdict verdict;
+  std::vector<Rank> lost;  // world ranks that have ended without leaving their World, and that it rests on
+};
 
 class Prover {
  public:
+  using Views = std::vector<CommunicatorView>;
+
   /// What all cores were doing.
   struct Look {
-    Sight sight;
-    std::vector<std::uint64_t> epochs;  // of each core
-    std::vector<bool> ended;            // each member
-    std::vector<bool> stuck;            // as far as one look can tell
+    std::unique_ptr<const Views> views;
+    std::vector<Sight> sights;                       // of each view
+    std::vector<std::vector<std::uint64_t>> epochs;  // of each core of it
+    std::vector<bool> ended;                         // by world rank
+    std::vector<bool> stuck;                         // by world rank, as far as one look can tell
   };
 
-  /// `gone`: whether a member has ended. `peers` has `controls`.
-  Prover(const shmem::Peers& peers, std::function<bool(Rank member)> gone);
+  struct Parts {
+    Rank self;  // world rank; kOutside of whoever is none
+    std::int32_t ranks;
+    std::function<Views()> views;          // that there are now
+    std::function<bool(Rank world)> gone;  // whether a rank has ended
+  };
+  explicit Prover(Parts parts) : parts_(std::move(parts)) {}
 
-  /// Asked by every sleeping wait, again and again. The lowest of those that seem stuck carries the proof on by a step;
+  /// Asked by every sleeping wait, again and again. The lowest of the ranks that seem stuck carries the proof on by a step;
   /// a verdict comes once it is complete. Any core may ask. From outside whoever asks carries it on.
-  std::optional<Verdict> ask(Core core);
+  std::optional<Proof> ask(CommunicatorId id, Core core);
+  std::optional<Proof> ask_from_outside() { return ask(CommunicatorId{0}, Core{0}); }
 
   [[nodiscard]] Look look() const;
-  /// The number that was last written to a member.
-  [[nodiscard]] shmem::Challenge& challenge_of(Rank rank) const;
 
  private:
   struct Suspicion {
@@ -51,22 +66,13 @@ class Prover {
     Look look;
   };
 
-  [[nodiscard]] CoreSight look_at(Rank rank, Core core, std::uint64_t& epoch) const;
-  [[nodiscard]] std::optional<WaitSight> wait_in(Rank rank, Core core) const;
-  /// Of a slot that one rank writes, or one on each side.
-  [[nodiscard]] LedgerSight ledger(Rank writer, Rank owner, Slot slot, shmem::Side side) const;
-  [[nodiscard]] std::uint64_t magic(Rank rank, Core core) const;
-  [[nodiscard]] std::vector<std::string> operators(Rank rank) const;
-  [[nodiscard]] bool is_lowest(const Look& look, Core core) const;
+  [[nodiscard]] bool is_lowest(const Look& look, CommunicatorId id, Core core) const;
   [[nodiscard]] bool stands_as_before(const Look& look) const;
-  [[nodiscard]] bool all_repeat(std::uint64_t number, const Look& look) const;
-  void challenge(Look look);
   /// Nobody who was the lowest before has asked something else since.
   [[nodiscard]] bool is_asked(const Look& look) const;
-  [[nodiscard]] shmem::WaitRecord& record(Rank rank, Core core) const;
+  void challenge(Look look);
 
-  const shmem::Peers* peers_;
-  std::function<bool(Rank)> gone_;
+  Parts parts_;
   std::mutex mutex_;  // the cores of this rank ask side by side
   std::optional<Suspicion> suspicion_;
 };

@@ -48,6 +48,7 @@ struct LedgerSight {
   std::uint64_t value = 0;  // of the last one
   Core core = {};
   const shmem::RecordText* place = nullptr;  // in the code
+  std::uint32_t held = 0;  // sent as well, and still with the sender; the last one is the newest of them
 
   [[nodiscard]] std::string site() const {
     return place == nullptr ? "an unknown place" : fmt::format("{}:{}", place->text(), place->number());
@@ -66,17 +67,41 @@ struct Sight {
   /// How many kernels with flags a core has begun. May be empty.
   std::function<std::uint64_t(Rank, Core)> magic = {};
   FlagWord flag_word = FlagWord::sequence56_error8;
-  /// What core 0 of a rank has launched, as far back as its events go, the newest last. May be empty.
-  std::function<std::vector<std::string>(Rank)> operators = {};
+  /// What a core did last, the newest last. May be empty.
+  std::function<std::vector<shmem::Event>(Rank, Core)> events = {};
+  /// World ranks, in group order; empty where ranks are world ranks.
+  std::vector<Rank> members = {};
+  std::string scope = {};  // "communicator 2 of world ranks 1 2 3"; empty where ranks are world ranks
+  /// Whether more than a declared writer may end the waits of a rank: somebody has given up, or the members do not agree on
+  /// who they are. May be empty.
+  std::function<bool(Rank)> open_ended = {};
 
+  /// Of the communicator: "communicator 2 of world ranks 1 2 3".
+  [[nodiscard]] std::string name() const { return scope.empty() ? "communicator 0 of all ranks" : scope; }
+  [[nodiscard]] Rank world(Rank member) const { return members.empty() ? member : members[member.index()]; }
+  [[nodiscard]] std::optional<Rank> member(Rank world) const;
   [[nodiscard]] std::size_t cores_a_rank() const { return cores.size() / static_cast<std::size_t>(ranks); }
   [[nodiscard]] std::span<const CoreSight> of(Rank rank) const {
     return std::span{cores}.subspan(rank.index() * cores_a_rank(), cores_a_rank());
   }
   /// No core of the rank is in an operator.
   [[nodiscard]] bool ended(Rank rank) const;
+  /// The wait ends at its next look, or has ended.
+  [[nodiscard]] bool holds(const WaitSight& wait) const;
   /// Whose signals can end the wait.
   [[nodiscard]] std::vector<Rank> writers_of(const WaitSight& wait) const;
 };
+
+/// Calls `visit(sight, core)` for each core of a world rank that is in an operator, in whichever communicator.
+template <class Visit>
+void each_busy(std::span<const Sight> sights, Rank world, const Visit& visit) {
+  for (const Sight& sight : sights) {
+    const std::optional<Rank> member = sight.member(world);
+    if (!member) continue;
+    for (const CoreSight& core : sight.of(*member)) {
+      if (core.busy) visit(sight, core);
+    }
+  }
+}
 
 }  // namespace shmoe::runtime

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/link_speeds.hpp"
-#include "shmem/fabric.hpp"
+#include "shmem/passing_fabric.hpp"
 
 namespace shmoe::runtime {
 
@@ -32,35 +32,26 @@ class RankLinks {
 /// a fence, a quiet and a put_signal wait for it. Signals and reads take none.
 /// Order:   as the wrapped fabric.
 /// Errors:  as the wrapped fabric; a put where there is no link breaks the contract.
-class ThrottledFabric final : public shmem::Fabric {
+class ThrottledFabric final : public shmem::PassingFabric {
  public:
   ThrottledFabric(std::unique_ptr<shmem::Fabric> next, std::shared_ptr<RankLinks> links, std::int32_t ranks)
-      : next_(std::move(next)), links_(std::move(links)), arrives_(static_cast<std::size_t>(ranks)) {}
+      : PassingFabric(*next),
+        owned_(std::move(next)),
+        links_(std::move(links)),
+        arrives_(static_cast<std::size_t>(ranks)) {}
 
   void put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) override;
-  void get(Rank src, Offset from, std::span<std::byte> to, SourceSite site) override;
-  std::span<const std::byte> open_read(Rank src, Offset at, Bytes size, SourceSite site) override;
-  void close_read(Rank src, Offset at, Bytes size, SourceSite site) override;
-  std::span<std::byte> open_write(Rank dst, Offset at, Bytes size, SourceSite site) override;
   void close_write(Rank dst, Offset at, Bytes size, SourceSite site) override;
-  void signal(Rank dst, Slot slot, shmem::SignalOp op, std::uint64_t value, SourceSite site) override;
-  void signal_each(std::span<const Rank> dsts, Slot slot, shmem::SignalOp op, std::uint64_t value,
-                   SourceSite site) override;
   void put_signal(Rank dst, Offset to, std::span<const std::byte> from, Slot slot, shmem::SignalOp op,
                   std::uint64_t value, SourceSite site) override;
   void fence(Rank dst, SourceSite site) override;
   void quiet(SourceSite site) override;
-  Result<shmem::Arrival> wait(const shmem::WaitSpec& spec, SourceSite site) override;
-  std::optional<shmem::Arrival> test(const shmem::WaitSpec& spec, SourceSite site) override;
-  void touch(shmem::Access access, Rank owner, Offset at, Bytes size, SourceSite site) override;
-  void actor(const shmem::ActorEvent& event, SourceSite site) override;
-  shmem::Time now() override;
 
  private:
   void send(Rank dst, std::size_t size);
   void hold(shmem::Time until);
 
-  std::unique_ptr<shmem::Fabric> next_;
+  std::unique_ptr<shmem::Fabric> owned_;
   std::shared_ptr<RankLinks> links_;
   std::vector<shmem::Time> arrives_;  // what this core has sent, by receiver
 };

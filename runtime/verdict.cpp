@@ -23,6 +23,7 @@ std::string_view name_of(VerdictKind kind) {
     case VerdictKind::sync_mismatch: return "SyncAll mismatch";
     case VerdictKind::overrun: return "overrun";
     case VerdictKind::misdirected: return "misdirected notify";
+    case VerdictKind::undelivered: return "undelivered";
     case VerdictKind::unordered_read: return "unordered read";
     case VerdictKind::stale_value: return "stale value";
     case VerdictKind::overwrite_before_read: return "overwrite before read";
@@ -37,7 +38,8 @@ std::string_view name_of(VerdictKind kind) {
 }
 
 std::string to_string(const Verdict& verdict) {
-  std::string text = fmt::format("{}: {}", name_of(verdict.kind), verdict.text);
+  std::string text = verdict.scope.empty() ? "" : verdict.scope + ": ";
+  text += fmt::format("{}: {}", name_of(verdict.kind), verdict.text);
   for (const Cause& cause : verdict.causes) {
     const bool first = &cause == &verdict.causes.front();
     if (first) text += fmt::format("\n  cause: {}: {}", name_of(cause.kind), cause.because);
@@ -47,8 +49,9 @@ std::string to_string(const Verdict& verdict) {
   }
   const std::size_t shown = std::min(verdict.stuck.size(), kMostWaits);
   for (const StuckWait& wait : std::span{verdict.stuck}.first(shown)) {
-    text += fmt::format("\n  rank {} core {} in {} round {} waits at {} for {}; may be written by rank {}", wait.rank,
-                        wait.core, wait.op, wait.round, wait.site, wait.what, fmt::join(wait.writers, ", "));
+    text += fmt::format("\n  {}{}rank {} core {} in {} round {} waits at {} for {}; may be written by rank {}",
+                        wait.scope, wait.scope.empty() ? "" : ": ", wait.rank, wait.core, wait.op, wait.round,
+                        wait.site, wait.what, fmt::join(wait.writers, ", "));
     if (!wait.written.empty()) text += "; " + wait.written;
   }
   if (verdict.after)

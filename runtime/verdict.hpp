@@ -21,6 +21,7 @@ enum class VerdictKind : std::uint8_t {
   sync_mismatch,   // cores of one rank do not meet in the same SyncAll
   overrun,         // the word went past the value that an equality wait looks for
   misdirected,     // the awaited word lies in a slot that nobody waits for
+  undelivered,     // the awaited signal lies with its sender, which has not completed it and never will
   // Memory. Real in this execution, whatever value was read.
   unordered_read,         // nothing orders the write before the read
   stale_value,            // the same, and the write had not landed
@@ -56,6 +57,7 @@ struct StuckWait {
   Rank where = {};            // whose slot
   Slot slot = {};
   std::string written = {};  // what its one writer has noted: "rank 1 never signalled it"; empty where nobody knows
+  std::string scope = {};    // of waits of several communicators: "communicator 2 of world ranks 1 2 3"
 };
 
 /// A slot of a rank.
@@ -87,6 +89,7 @@ struct Verdict {
   std::optional<Conflict> conflict = {};  // of the verdicts on memory
   std::optional<shmem::Time> after = {};  // of a live job: how long after the last of the waits had begun
   std::vector<Cause> causes = {};         // of waits that cannot end, the likeliest first
+  std::string scope = {};                 // whose ranks it names, where they are not world ranks
 
   [[nodiscard]] bool clean() const { return kind == VerdictKind::clean; }
 };

@@ -11,7 +11,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json json_of(const Cause& cause) {
-  return {{"cause", name_of(cause.kind)}, {"because", cause.because}, {"advice", advice_on(cause.kind)}};
+  Json json{{"cause", name_of(cause.kind)}, {"because", cause.because}, {"advice", advice_on(cause.kind)}};
+  for (const auto& [rank, magic, cores] : cause.histogram) {
+    json["histogram"].push_back({{"rank", rank.value()}, {"magic", magic}, {"cores", cores}});
+  }
+  return json;
 }
 
 Json json_of(const StuckWait& wait) {
@@ -19,7 +23,7 @@ Json json_of(const StuckWait& wait) {
   for (const Rank writer : wait.writers) writers.push_back(writer.value());
   return {{"rank", wait.rank.value()},     {"core", wait.core.value()}, {"op", wait.op},
           {"round", wait.round.value()},   {"waits_for", wait.what},    {"site", wait.site},
-          {"writers", std::move(writers)}, {"written", wait.written}};
+          {"writers", std::move(writers)}, {"written", wait.written},   {"communicator", wait.scope}};
 }
 
 }  // namespace

@@ -2,26 +2,12 @@
 
 #include <algorithm>
 
-#include "shmem/wait.hpp"
-
 namespace shmoe::runtime {
 namespace {
 
-bool is_over(const Sight& sight, const WaitSight& wait) {
-  const auto word = [&](Slot slot) { return sight.word(wait.where, slot); };
-  if (wait.match == shmem::Match::sum) {
-    std::uint64_t sum = 0;
-    for (const Slot slot : wait.slots) sum += word(slot);
-    return sum >= wait.value && sum <= wait.upper;
-  }
-  return std::ranges::any_of(wait.slots,
-                             [&](Slot slot) { return shmem::satisfies(wait.compare, word(slot), wait.value); });
-}
-
-/// The core by which a rank is described: one in an operator, where there is one.
-const CoreSight& spokesman(std::span<const CoreSight> cores) {
-  const auto busy = std::ranges::find(cores, true, &CoreSight::busy);
-  return busy == cores.end() ? cores.front() : *busy;
+bool waits_in(const Sight& sight, Rank rank) {
+  const std::optional<Rank> member = sight.member(rank);
+  return member && !sight.ended(*member);
 }
 
 }  // namespace
@@ -36,14 +22,15 @@ std::string_view name_of(Standing standing) {
   return "unknown";
 }
 
-WaitGraph::WaitGraph(const Sight& sight, const std::vector<bool>& ended) : sight_(&sight), edges_(ended.size()) {
-  for (Rank rank{0}; rank.value() < sight.ranks; ++rank) {
+WaitGraph::WaitGraph(std::span<const Sight> sights, const std::vector<bool>& ended)
+    : sights_(sights), edges_(ended.size()) {
+  for (Rank rank{0}; rank.index() < ended.size(); ++rank) {
     standing_.push_back(find_standing(rank, ended[rank.index()]));
     if (standing_.back() != Standing::waits) continue;
     std::vector<Rank>& edges = edges_[rank.index()];
-    for (const CoreSight& core : sight.of(rank)) {
-      if (core.busy && core.wait) std::ranges::copy(sight.writers_of(*core.wait), std::back_inserter(edges));
-    }
+    each_busy(sights_, rank, [&](const Sight& sight, const CoreSight& core) {
+      for (const Rank writer : sight.writers_of(*core.wait)) edges.push_back(sight.world(writer));
+    });
     std::ranges::sort(edges);
     edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
     std::erase(edges, rank);
@@ -52,14 +39,15 @@ WaitGraph::WaitGraph(const Sight& sight, const std::vector<bool>& ended) : sight
 
 Standing WaitGraph::find_standing(Rank rank, bool ended) const {
   if (ended) return Standing::ended;
-  const auto cores = sight_->of(rank);
-  if (std::ranges::none_of(cores, &CoreSight::busy)) return Standing::outside;
-  const bool waits =
-      std::ranges::all_of(cores, [&](const CoreSight& c) { return !c.busy || (c.wait && !is_over(*sight_, *c.wait)); });
-  return waits ? Standing::waits : Standing::goes_on;
+  Standing standing = Standing::outside;
+  each_busy(sights_, rank, [&](const Sight& sight, const CoreSight& core) {
+    const bool waits = core.wait && !sight.holds(*core.wait) && standing != Standing::goes_on;
+    standing = waits ? Standing::waits : Standing::goes_on;
+  });
+  return standing;
 }
 
-std::vector<Rank> WaitGraph::behind(Rank rank) const {
+std::vector<Rank> WaitGraph::behind(Rank rank, const Sight& in) const {
   std::vector<bool> reached(edges_.size());
   std::vector<Rank> ahead{rank};
   for (std::size_t next = 0; next < ahead.size(); ++next) {
@@ -71,36 +59,45 @@ std::vector<Rank> WaitGraph::behind(Rank rank) const {
     }
   }
   ahead.erase(ahead.begin());
+  std::erase_if(ahead, [&](Rank other) { return !waits_in(in, other); });
   std::ranges::sort(ahead);
   return ahead;
 }
 
-std::optional<WaitGraph::Root> WaitGraph::root() const {
+std::optional<WaitGraph::Root> WaitGraph::root(const Sight& in) const {
   std::optional<Root> best;
   for (Rank rank{0}; rank.index() < edges_.size(); ++rank) {
     if (standing(rank) == Standing::waits) continue;
-    std::vector<Rank> waiting = behind(rank);
+    std::vector<Rank> waiting = behind(rank, in);
     if (!waiting.empty() && (!best || waiting.size() > best->behind.size())) best = Root{rank, std::move(waiting)};
   }
   return best;
 }
 
-std::vector<RankGroup> WaitGraph::groups() const {
+/// By the first of its cores that is in an operator.
+RankGroup WaitGraph::alone(Rank rank) const {
+  RankGroup group{.ranks = {rank}, .standing = standing(rank), .op = {}, .round = {}};
+  if (group.standing != Standing::goes_on && group.standing != Standing::waits) return group;
+  each_busy(sights_, rank, [&](const Sight& sight, const CoreSight& core) {
+    if (group.in != nullptr) return;
+    group.in = &sight;
+    group.op = core.op;
+    group.round = core.round;
+  });
+  return group;
+}
+
+std::vector<RankGroup> WaitGraph::groups(const Sight& of) const {
   std::vector<RankGroup> groups;
-  for (Rank rank{0}; rank.value() < sight_->ranks; ++rank) {
-    const CoreSight& core = spokesman(sight_->of(rank));
-    const bool inside = standing(rank) == Standing::goes_on || standing(rank) == Standing::waits;
-    const RankGroup own{.ranks = {rank},
-                        .standing = standing(rank),
-                        .op = inside ? core.op : std::string(),
-                        .round = inside ? core.round : Round{}};
+  for (Rank member{0}; member.value() < of.ranks; ++member) {
+    const RankGroup own = alone(of.world(member));
     const auto same = std::ranges::find_if(groups, [&](const RankGroup& group) {
-      return group.standing == own.standing && group.op == own.op && group.round == own.round;
+      return group.standing == own.standing && group.op == own.op && group.round == own.round && group.in == own.in;
     });
     if (same == groups.end()) {
       groups.push_back(own);
     } else {
-      same->ranks.push_back(rank);
+      same->ranks.push_back(own.ranks.front());
     }
   }
   return groups;

@@ -1,11 +1,12 @@
 #pragma once
-// Who waits for whom at one moment, and who does not wait.
+// Who waits for whom at one moment, through all communicators, and who does not wait. Ranks are world ranks.
 //
 //   rank 0 --> rank 1 --> rank 3        rank 3 is in the middle of an operator: it is the root, ranks 0 to 2 are behind it
 //   rank 2 -------------> rank 3
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,12 +30,13 @@ struct RankGroup {
   Standing standing = Standing::outside;
   std::string op;
   Round round;
+  const Sight* in = nullptr;  // the communicator whose operator it is; nothing between operators
 };
 
 class WaitGraph {
  public:
-  /// `ended`: by rank.
-  WaitGraph(const Sight& sight, const std::vector<bool>& ended);
+  /// One sight a communicator; they outlive the graph. `ended`: by world rank.
+  WaitGraph(std::span<const Sight> sights, const std::vector<bool>& ended);
 
   [[nodiscard]] Standing standing(Rank rank) const { return standing_[rank.index()]; }
   /// The other ranks of which one could end a wait of this one.
@@ -42,18 +44,20 @@ class WaitGraph {
 
   struct Root {
     Rank rank;
-    std::vector<Rank> behind;  // who waits for it, at once or through others
+    std::vector<Rank> behind;  // who waits for it in the communicator, at once or through others
   };
-  /// The rank that does not wait and has the most behind it; nothing where nobody waits for such a one.
-  [[nodiscard]] std::optional<Root> root() const;
-  /// By their first rank.
-  [[nodiscard]] std::vector<RankGroup> groups() const;
+  /// The rank that does not wait and has the most behind it that wait in the communicator; nothing where nobody there waits
+  /// for such a one.
+  [[nodiscard]] std::optional<Root> root(const Sight& in) const;
+  /// The members of a communicator, by their first rank.
+  [[nodiscard]] std::vector<RankGroup> groups(const Sight& of) const;
 
  private:
   [[nodiscard]] Standing find_standing(Rank rank, bool ended) const;
-  [[nodiscard]] std::vector<Rank> behind(Rank rank) const;
+  [[nodiscard]] std::vector<Rank> behind(Rank rank, const Sight& in) const;
+  [[nodiscard]] RankGroup alone(Rank rank) const;
 
-  const Sight* sight_;
+  std::span<const Sight> sights_;
   std::vector<Standing> standing_;
   std::vector<std::vector<Rank>> edges_;  // of those that wait
 };

@@ -6,12 +6,11 @@
 #include <mutex>
 #include <set>
 
-#include <fmt/ranges.h>
-
 #include "runtime/job.hpp"
 #include "runtime/losses.hpp"
 #include "runtime/overseer.hpp"
 #include "runtime/pinning.hpp"
+#include "runtime/prover.hpp"
 #include "shmem/hash.hpp"
 #include "shmem/thread_memory.hpp"
 
@@ -28,46 +27,94 @@ std::int64_t hash_of(std::span<const Rank> members) {
 
 struct World::State {
   Job job;
+  std::mutex mutex;  // of `communicators`: a core may end them all while the host makes one
   std::map<CommunicatorId, std::unique_ptr<Communicator>> communicators;
+  std::shared_ptr<const shmem::BlockMap> map;
+  std::shared_ptr<const shmem::SlotPlan> slots;
+  std::optional<Prover> prover;
   std::map<const Communicator*, Communicator*> origins;  // of those made of survivors
   Communicator* everyone = nullptr;                      // that is left
   std::vector<Rank> lost;
 
-  explicit State(Job joined) : job(std::move(joined)) {}
+  explicit State(Job joined);
 
   Result<void> check_members(CommunicatorId id, std::span<const Rank> members) const;
   Result<Communicator*> add(CommunicatorId id, std::vector<Rank> members);
-  [[nodiscard]] shmem::Peers peers_of(CommunicatorId id, const std::vector<Rank>& members) const;
+  [[nodiscard]] shmem::Peers block_of(const Group& group) const;
+  [[nodiscard]] shmem::Peers peers_of(CommunicatorId id, const std::vector<Rank>& members);
+  /// All communicators of the job, also those that this rank is not in.
+  [[nodiscard]] Prover::Views views() const;
+  void abort(const Error& reason, Core core);
   [[nodiscard]] Result<std::vector<Rank>> settle(CommunicatorId id, std::span<const Rank> members) const;
 };
 
-shmem::Peers World::State::peers_of(CommunicatorId id, const std::vector<Rank>& members) const {
-  const Bytes block = job.shape.map.size * id.index();
+World::State::State(Job joined)
+    : job(std::move(joined)),
+      map(std::make_shared<const shmem::BlockMap>(job.shape.map)),
+      slots(std::make_shared<const shmem::SlotPlan>(job.shape.slots)) {
+  if (!job.config.prove) return;
+  prover.emplace(Prover::Parts{.self = job.rank,
+                               .ranks = job.shape.ranks,
+                               .views = [this] { return views(); },
+                               .gone = [this](Rank rank) { return job.gone(rank).has_value(); }});
+}
+
+/// What every member sees alike.
+shmem::Peers World::State::block_of(const Group& group) const {
   shmem::Peers peers;
-  if (id != CommunicatorId{0})
-    peers.scope = fmt::format("communicator {} of world ranks {}", id, fmt::join(members, " "));
-  peers.rank = Rank{std::find(members.begin(), members.end(), job.rank) - members.begin()};
-  const std::uint64_t control_block = job.shape.control.size().value() * id.index();
-  for (const Rank member : members) {
+  peers.rank = kOutside;
+  peers.scope = group.scope();
+  const Bytes block = job.shape.map.size * group.id.index();
+  const std::uint64_t control_block = job.shape.control.size().value() * group.id.index();
+  for (const Rank member : group.members) {
     peers.mem.push_back(job.memory[member.index()] + block.value());
     if (job.config.prove) peers.controls.push_back(job.control[member.index()] + control_block);
   }
-  peers.control = job.control[job.rank.index()] + control_block;
-  peers.map = std::make_shared<shmem::BlockMap>(job.shape.map);
-  peers.slots = std::make_shared<shmem::SlotPlan>(job.shape.slots);
+  peers.map = map;
+  peers.slots = slots;
   peers.control_map = job.shape.control;
+  peers.flag_word = job.config.profile.flag_word;
+  peers.sharing = job.shared ? shmem::Sharing::processes : shmem::Sharing::threads;
+  return peers;
+}
+
+Prover::Views World::State::views() const {
+  Prover::Views views;
+  for (Group& group : groups_in(job.shape.control, job.control)) {
+    shmem::Peers peers = block_of(group);
+    views.push_back({.group = std::move(group), .peers = std::move(peers)});
+  }
+  return views;
+}
+
+shmem::Peers World::State::peers_of(CommunicatorId id, const std::vector<Rank>& members) {
+  shmem::Peers peers = block_of({.id = id, .members = members});
+  peers.rank = Rank{std::find(members.begin(), members.end(), job.rank) - members.begin()};
+  peers.control = job.control[job.rank.index()] + job.shape.control.size().value() * id.index();
   if (job.commit) {
+    const Bytes block = job.shape.map.size * id.index();
     peers.commit = [commit = job.commit, block](Offset at, Bytes size) { return commit(at + block, size); };
   }
   if (job.config.wait_limit.count() > 0) peers.wait_limit = job.config.wait_limit;
   peers.crowd = job.crowd;
-  peers.flag_word = job.config.profile.flag_word;
   peers.strict = job.config.strict;
   peers.copy = job.copy;
   peers.views = job.config.views;
   Gone gone = [gone = job.gone, members](Rank member) { return gone(members[member.index()]); };
-  peers.overseer = make_overseer(peers, members, job.config.cores, std::move(gone), job.log, job.config.verdict_file);
+  AskForProof ask;
+  if (prover) ask = [this, id](Core core) { return prover->ask(id, core); };
+  peers.overseer = make_overseer(peers, members, job.config.cores, std::move(gone), job.log, job.config.verdict_file,
+                                 std::move(ask));
   return peers;
+}
+
+void World::State::abort(const Error& reason, Core core) {
+  std::vector<Communicator*> all;
+  {
+    const std::lock_guard lock(mutex);
+    for (auto& [id, communicator] : communicators) all.push_back(communicator.get());
+  }
+  for (Communicator* communicator : all) communicator->abort(reason, core);
 }
 
 Result<void> World::State::check_members(CommunicatorId id, std::span<const Rank> members) const {
@@ -107,13 +154,20 @@ Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> mem
   const std::optional<shmem::Time> usual_limit = peers.wait_limit;
   if (!peers.wait_limit) peers.wait_limit = job.config.bootstrap_timeout;
   const std::int64_t agreement = hash_of(members);
-  auto made = std::make_unique<Communicator>(Communicator::Parts{.peers = std::move(peers),
-                                                                 .members = std::move(members),
-                                                                 .profile = job.config.profile,
-                                                                 .grid = job.grid.get(),
-                                                                 .make_fabric = job.make_fabric});
+  auto made = std::make_unique<Communicator>(
+      Communicator::Parts{.peers = std::move(peers),
+                          .members = std::move(members),
+                          .profile = job.config.profile,
+                          .grid = job.grid.get(),
+                          .make_fabric = job.make_fabric,
+                          .deadlocked = [this](const Error& why, Core core) { abort(why, core); }});
   Communicator* communicator = made.get();
-  communicators[id] = std::move(made);
+  {
+    const std::lock_guard lock(mutex);
+    communicators[id] = std::move(made);
+  }
+  job.shape.control.membership(job.control[job.rank.index()])
+      .made.fetch_or(std::uint64_t{1} << id.index(), std::memory_order_release);
   if (Result<void> met = communicator->barrier(agreement); !met) {
     communicator->abort(met.error());
     return std::move(met).error().within(fmt::format("creating communicator {}", id));
@@ -207,9 +261,7 @@ Result<void> World::finalize() {
   return {};
 }
 
-void World::abort(const Error& reason) {
-  for (auto& [id, communicator] : state_->communicators) communicator->abort(reason);
-}
+void World::abort(const Error& reason) { state_->abort(reason, Core{0}); }
 
 void World::tell_once(const Error& error, const Tell& tell) {
   std::vector<shmem::LastWords*> words;

@@ -22,7 +22,7 @@ world that find it, the verdicts it may end with, and one schedule with its verd
 --record finds and shrinks them anew.
 
 tests/check/mutants/judges.json: a replacement in the code that judges live jobs, and the exhibit of the museum that then
-ends otherwise than is written on it.
+ends otherwise than is written on it, the cases of a test in tests/runtime that then fail, or both.
 """
 
 import argparse
@@ -40,6 +40,7 @@ import schemata  # noqa: E402
 LISTS = ROOT / "tests/check/mutants"
 FAULTS = LISTS / "faults.json"
 JUDGES = LISTS / "judges.json"
+JUDGES_TESTS = ("runtime_unit", "runtime_threads")  # the first where a fault names none
 
 
 def read_faults():
@@ -73,9 +74,9 @@ def list_mutants(args):
     return 0
 
 
-def make_checker(args):
+def make_checker(args, *tests):
     generated, written = all_mutants()
-    checker = campaign.Checker(args.program or schemata.build(ROOT, generated + written))
+    checker = campaign.Checker(args.program or schemata.build(ROOT, generated + written, *tests))
     return generated, written, checker
 
 
@@ -87,7 +88,7 @@ def build(args):
 
 def check_clean(checker, runs, seed):
     """No switch is on: every world must be clean, or kills mean nothing."""
-    for program, world in campaign.WORLDS:
+    for program, world in campaign.WORLDS + campaign.TILE_WORLDS:
         found = checker.run(0, program, world, runs, seed)
         if found:
             raise SystemExit(f"{found.text}\nmutate: {program} {world} is not clean without any mutant")
@@ -153,15 +154,28 @@ def faults(args):
     return 1 if wrong else 0
 
 
+def notice(checker, mutant, fault):
+    """Which of the exhibit and the cases of the fault end otherwise than they should."""
+    found = {}
+    if "exhibit" in fault:
+        found[fault["exhibit"]] = checker.call(mutant, "run", fault["exhibit"], command="museum") is not None
+    if "test" in fault:
+        test = Path("tests/runtime") / fault.get("program", JUDGES_TESTS[0])
+        found[fault["test"]] = not checker.passes(mutant, test, fault["test"])
+    return found
+
+
 def judges(args):
-    _, written, checker = make_checker(args)
+    _, written, checker = make_checker(args, *JUDGES_TESTS)
     named = json.loads(JUDGES.read_text())
     missed = 0
     for name, fault in named.items():
+        if any(notice(checker, 0, fault).values()):
+            raise SystemExit(f"mutate: {name}: its exhibit or test does not end as it should without any mutant")
         mutant = next(m for m in written if m.key.endswith(f":fault:{name}"))
-        noticed = checker.call(mutant.number, "run", fault["exhibit"], command="museum") is not None
-        missed += not noticed
-        print(f"{name:4} {fault['exhibit']:5} {mutant.where}: {'found' if noticed else 'MISSED'}")
+        by = notice(checker, mutant.number, fault)
+        missed += not all(by.values())
+        print(f"{name:4} {mutant.where}: " + ", ".join(f"{'found' if did else 'MISSED'} by {who}" for who, did in by.items()))
     print(f"mutate: {len(named) - missed} of {len(named)} faults of judges found")
     return 1 if missed else 0
 

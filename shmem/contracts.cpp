@@ -5,11 +5,15 @@
 namespace shmoe::shmem {
 namespace {
 
-/// Slots that were declared for more ranks than this communicator has.
-void expect_writers(const Peers& peers, const WaitSpec& spec, SourceSite site) {
+/// Words that their slots cannot hold, and slots that were declared for more ranks than this communicator has.
+void expect_declared(const Peers& peers, const WaitSpec& spec, SourceSite site) {
   const SlotPlan& plan = *peers.slots;
   for (const Slot slot : spec.slots) {
-    if (plan.family_of(slot).sources <= static_cast<std::uint32_t>(peers.size())) continue;
+    const SlotFamily& family = plan.family_of(slot);
+    SHMOE_EXPECTS(family.width == 8 || spec.value >> 32 == 0,
+                  "a wait at {}:{} for {} of rank {} compares with {:#x}: its words are 4 bytes wide", site.file,
+                  site.line, plan.describe(slot), spec.where, spec.value);
+    if (family.sources <= static_cast<std::uint32_t>(peers.size())) continue;
     const std::optional<Rank> writer = awaited_writer(plan, slot, spec.where, spec.compare, spec.value);
     SHMOE_EXPECTS(!writer || writer->value() < peers.size(),
                   "a wait at {}:{} for {} of rank {}, which nobody may write: there are {} ranks", site.file, site.line,
@@ -60,7 +64,7 @@ void expect_wait(const Peers& peers, const WaitSpec& spec, SourceSite site) {
   SHMOE_EXPECTS(spec.observed.empty() || spec.observed.size() == spec.slots.size(),
                 "a wait at {}:{} on {} slots has room for {} words", site.file, site.line, spec.slots.size(),
                 spec.observed.size());
-  if (peers.strict && spec.match != Match::sum) expect_writers(peers, spec, site);
+  if (peers.strict && spec.match != Match::sum) expect_declared(peers, spec, site);
 }
 
 }  // namespace shmoe::shmem

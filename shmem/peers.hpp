@@ -9,6 +9,7 @@
 
 #include "shmem/copy_plan.hpp"
 #include "shmem/fabric.hpp"
+#include "shmem/futex.hpp"
 #include "shmem/ladder.hpp"
 #include "shmem/layout.hpp"
 #include "shmem/meta_window.hpp"
@@ -52,6 +53,7 @@ struct Peers {
   std::function<void(Offset, Bytes)> release;  // may be empty
   std::optional<Time> wait_limit;              // deadline of waits that bring none, counted from their start
   Crowd crowd;
+  Sharing sharing = Sharing::processes;              // of what the members sleep on
   FlagWord flag_word = FlagWord::sequence56_error8;  // of the barriers, for messages
   bool strict = true;                                // writers and signal kinds are checked at every signal
   CopyPlan copy;                                     // of puts

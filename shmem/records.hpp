@@ -8,6 +8,7 @@
 //          ledger         64 B x entries   one per (destination, slot) this rank may write; of slots that all its cores
 //                                          add to, one per core; of credits, one per side
 //          membership     64 B             who this rank is in the communicator, and what its heap holds
+//          members        4 B x ranks      world ranks, in group order
 //          event rings   16.1 KiB x C      the last 256 events of each core
 //
 // Every word is atomic, but a record is many words. What a wait record says of a wait belongs together while `epoch` is odd
@@ -141,13 +142,14 @@ enum class Life : std::uint8_t {
   ended,
 };
 
-/// What this rank last wrote to one (destination, slot).
+/// What this rank last sent to one (destination, slot). A fabric that holds writes back says so here: who waits for such a
+/// signal waits for its sender to complete it.
 struct alignas(64) LedgerEntry {
-  std::atomic<std::uint64_t> count;
+  std::atomic<std::uint64_t> count;  // delivered
   std::atomic<std::uint64_t> value;
   std::atomic<std::uint64_t> round;
   std::atomic<std::uint32_t> core;
-  std::uint32_t reserved;
+  std::atomic<std::uint32_t> held;  // sent as well, and not delivered
   RecordText site;
 };
 static_assert(sizeof(LedgerEntry) == 64);
@@ -160,6 +162,7 @@ struct alignas(64) Membership {
   std::atomic<std::uint64_t> heap_used;
   std::atomic<std::uint64_t> heap_blocks;
   std::atomic<std::uint64_t> heap_largest_free;
+  std::atomic<std::uint64_t> made;  // in the first block: a bit for each communicator that this rank has made
 };
 static_assert(sizeof(Membership) == 64);
 
@@ -208,6 +211,7 @@ static_assert(offsetof(ControlHeader, family) == 80);
 struct ControlMap {
   std::int32_t cores = 1;
   std::uint32_t ledger_entries = 0;
+  std::int32_t ranks = 1;  // of the job
 
   [[nodiscard]] constexpr Bytes size() const {
     return Bytes{round_up(rings_at() + sizeof(EventRing) * static_cast<std::uint64_t>(cores), 4096)};
@@ -224,6 +228,10 @@ struct ControlMap {
   [[nodiscard]] Membership& membership(std::byte* block) const {
     return *reinterpret_cast<Membership*>(block + membership_at());
   }
+  /// World ranks, in group order. Written before Membership::size.
+  [[nodiscard]] std::atomic<std::int32_t>& member(std::byte* block, Rank rank) const {
+    return *reinterpret_cast<std::atomic<std::int32_t>*>(block + members_at() + sizeof(std::int32_t) * rank.index());
+  }
   [[nodiscard]] EventRing& ring(std::byte* block, Core core) const {
     return *reinterpret_cast<EventRing*>(block + rings_at() + sizeof(EventRing) * core.index());
   }
@@ -238,7 +246,10 @@ struct ControlMap {
   [[nodiscard]] constexpr std::uint64_t membership_at() const {
     return ledger_at() + sizeof(LedgerEntry) * ledger_entries;
   }
-  [[nodiscard]] constexpr std::uint64_t rings_at() const { return membership_at() + sizeof(Membership); }
+  [[nodiscard]] constexpr std::uint64_t members_at() const { return membership_at() + sizeof(Membership); }
+  [[nodiscard]] constexpr std::uint64_t rings_at() const {
+    return round_up(members_at() + sizeof(std::int32_t) * static_cast<std::uint64_t>(ranks), 64);
+  }
 };
 
 }  // namespace shmoe::shmem

@@ -81,6 +81,16 @@ void store_and_ring(std::byte* slot, SignalOp op, std::uint64_t value, Sharing s
   ring(slot, sharing);
 }
 
+void wake_waiters(const Peers& peers, Rank member) {
+  for (Core core{0}; core.value() < peers.control_map.cores; ++core) {
+    const WaitRecord& record = peers.control_map.record(peers.controls[member.index()], core);
+    if (record.epoch.load(std::memory_order_seq_cst) % 2 == 0) continue;
+    const Rank where{record.where.load(std::memory_order_relaxed)};
+    const Slot slot{record.slot.load(std::memory_order_relaxed)};
+    if (where.value() >= 0 && where.value() < peers.size()) ring(peers.place(where, slot), peers.sharing);
+  }
+}
+
 std::uint64_t load_slot(const Peers& peers, Rank owner, Slot slot) {
   return word(peers.place(owner, slot)).load(std::memory_order_seq_cst);
 }

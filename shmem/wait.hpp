@@ -34,6 +34,10 @@ void ring(std::byte* slot, Sharing sharing);
 /// Order:   the word is stored before sleepers are woken; whoever sees it sees everything this thread wrote before.
 void store_and_ring(std::byte* slot, SignalOp op, std::uint64_t value, Sharing sharing);
 
+/// The cores of a member that sleep look at their slots, and whether somebody wants to know something, now and not in their
+/// next tick. Whoever falls asleep meanwhile may miss it. `peers` has `controls`.
+void wake_waiters(const Peers& peers, Rank member);
+
 /// Order:   acquires the word.
 std::uint64_t load_slot(const Peers& peers, Rank owner, Slot slot);
 /// Of a word that is no slot.

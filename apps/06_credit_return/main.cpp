@@ -4,6 +4,7 @@
 //   --short   as many blocks as buffers
 
 #include "apps/lesson.hpp"
+#include "ops/tile/credits.hpp"
 #include "ops/tile/tile.hpp"
 
 namespace {
@@ -86,15 +87,9 @@ Result<void> credit_return(World& world, const lesson::Options& options) {
   return lesson::print_in_order(all, text + "\n");
 }
 
-// [slots]
 void declare(shmem::SlotPlan& plan, const shmem::BlockMap& /*map*/) {
-  plan.declare({.name = "credit",
-                .base = kSlots,
-                .buffers = kBuffers,
-                .sources = 2,
-                .writers = shmem::Writers::source_and_owner});
+  ops::tile::declare_credits(plan, "credit", kSlots, kBuffers);
 }
-// [/slots]
 
 }  // namespace
 

@@ -14,6 +14,8 @@ std::vector<runtime::check::Program> flag_programs();
 std::vector<runtime::check::Program> handshake_programs();
 /// The tile language and its operators, right and wrong.
 std::vector<runtime::check::Program> tile_programs();
+/// Its words, one by one.
+std::vector<runtime::check::Program> tile_word_programs();
 /// Symmetric memory.
 std::vector<runtime::check::Program> heap_programs();
 

@@ -2,14 +2,16 @@
 
 #include <functional>
 
+#include "apps/check/all2all_problem.hpp"
 #include "apps/check/operators.hpp"
-#include "ops/tile/reverse_all2all.hpp"
+#include "ops/tile/credits.hpp"
 #include "ops/tile/tile.hpp"
 
 namespace shmoe::apps {
 namespace {
 
 using ops::tile::consume_token;
+using ops::tile::declare_credits;
 using ops::tile::Signals;
 using ops::tile::Symmetric;
 using ops::tile::Tile;
@@ -22,56 +24,32 @@ using runtime::check::Setting;
 using runtime::check::Shape;
 
 /// One row a block, one head, one element: as small as a program can be that uses its buffers again.
-constexpr ops::All2AllTiling kRowByRow{.block_rows = 1, .block_dim = 1, .buffers = 1};
-
-ops::All2AllShape shape_in(const Setting& setting) { return {.rows = setting.rounds, .heads = 1, .dim = 1}; }
-
-std::uint16_t element(std::int64_t source, std::int64_t target, std::int64_t row) {
-  return static_cast<std::uint16_t>(1 + source * 1000 + target * 100 + row);
+All2AllProblem row_by_row(const Setting& setting, ops::All2AllWay way, ops::Merge merge) {
+  return {.way = way,
+          .shape = {.rows = setting.rounds, .heads = 1, .dim = 1},
+          .tiling = {.block_rows = 1, .block_dim = 1, .buffers = 1},
+          .merge = merge};
 }
 
-/// A block of each round, `rounds` blocks in one call, and the same call again.
-Body all2all(const Setting& setting, ops::All2AllWay way, ops::Merge merge) {
+/// Two heads and two parts of the columns, so that a rank has four tasks for each peer; the last block and the last part
+/// are shorter.
+All2AllProblem tiled(const Setting& setting, ops::All2AllWay way, ops::Merge merge) {
+  return {.way = way,
+          .shape = {.rows = 2 * setting.rounds - 1, .heads = 2, .dim = 3},
+          .tiling = {.block_rows = 2, .block_dim = 2, .buffers = 2},
+          .merge = merge};
+}
+
+/// Two calls, one after the other.
+Body all2all(const All2AllProblem& problem) {
   return [=](Communicator& comm) -> Result<void> {
-    const ops::All2AllTasks tasks(shape_in(setting), kRowByRow, comm.ranks());
-    Result<Offset> buffers = comm.allocate(tasks.buffer_bytes());
-    if (!buffers) return std::move(buffers).error();
-    const auto elements = static_cast<std::size_t>(setting.rounds * comm.ranks());
-    std::vector<std::uint16_t> x(elements);
-    std::vector<std::uint16_t> expected(elements);
-    for (std::int64_t peer = 0; peer < comm.ranks(); ++peer) {
-      for (std::int64_t row = 0; row < setting.rounds; ++row) {
-        const auto in_long = static_cast<std::size_t>(peer * setting.rounds + row);
-        const auto in_wide = static_cast<std::size_t>(row * comm.ranks() + peer);
-        const bool reverse = way == ops::All2AllWay::reverse;
-        x[reverse ? in_long : in_wide] = element(comm.rank().value(), peer, row);
-        expected[reverse ? in_wide : in_long] = element(peer, comm.rank().value(), row);
-      }
-    }
+    const Result<Offset> buffers = allocate_all2all(comm, problem);
+    if (!buffers) return buffers.error();
     for (int call = 0; call < 2; ++call) {
-      std::vector<std::uint16_t> y(elements);
-      const ops::All2AllArgs args{.shape = shape_in(setting),
-                                  .tiling = kRowByRow,
-                                  .x = std::as_bytes(std::span{x}),
-                                  .y = std::as_writable_bytes(std::span{y}),
-                                  .buffers = *buffers,
-                                  .signals = comm.slots().family("all2all"),
-                                  .merge = merge};
-      Result<void> done =
-          way == ops::All2AllWay::reverse ? ops::reverse_all2all(comm, args) : ops::forward_all2all(comm, args);
+      Result<void> done = check_all2all(comm, problem, *buffers, call, all2all_operator(comm, problem.way));
       if (!done) return done;
-      if (y != expected) {
-        return Error{.code = Errc::mismatch, .context = fmt::format("wrong rows on rank {}", comm.rank())};
-      }
     }
     return {};
-  };
-}
-
-void all2all_slots(const Setting& setting, Shape& shape) {
-  shape.declare_slots = [setting](shmem::SlotPlan& plan, const shmem::BlockMap& map) {
-    ops::declare_all2all(plan, map, kRowByRow.buffers,
-                         ops::All2AllTasks(shape_in(setting), kRowByRow, map.shape.ranks).per_peer());
   };
 }
 
@@ -136,13 +114,9 @@ Program credit_program(std::string name, std::string what, CreditFault fault, Ve
   return {.name = std::move(name),
           .what = std::move(what),
           .shape =
-              [](const Setting& setting, Shape& shape) {
-                shape.declare_slots = [ranks = setting.ranks](shmem::SlotPlan& plan, const shmem::BlockMap&) {
-                  plan.declare({.name = "credit",
-                                .base = Offset{0},
-                                .buffers = kRingBuffers,
-                                .sources = static_cast<std::uint32_t>(ranks),
-                                .writers = shmem::Writers::source_and_owner});
+              [](const Setting&, Shape& shape) {
+                shape.declare_slots = [](shmem::SlotPlan& plan, const shmem::BlockMap&) {
+                  declare_credits(plan, "credit", Offset{0}, kRingBuffers);
                 };
               },
           .make =
@@ -158,11 +132,20 @@ Program credit_program(std::string name, std::string what, CreditFault fault, Ve
           .usual = usual};
 }
 
-Program all2all_program(std::string name, std::string what, ops::All2AllWay way, ops::Merge merge, Setting usual) {
+using ProblemOf = All2AllProblem (*)(const Setting&, ops::All2AllWay, ops::Merge);
+
+Program all2all_program(std::string name, std::string what, ProblemOf problem, ops::All2AllWay way, ops::Merge merge,
+                        Setting usual) {
   return {.name = std::move(name),
           .what = std::move(what),
-          .shape = all2all_slots,
-          .make = [=](const Setting& setting) { return all2all(setting, way, merge); },
+          .shape =
+              [=](const Setting& setting, Shape& shape) {
+                shape.declare_slots = [problem = problem(setting, way, merge)](shmem::SlotPlan& plan,
+                                                                               const shmem::BlockMap& map) {
+                  declare_all2all_slots(problem, plan, map);
+                };
+              },
+          .make = [=](const Setting& setting) { return all2all(problem(setting, way, merge)); },
           .usual = usual};
 }
 
@@ -171,12 +154,18 @@ Program all2all_program(std::string name, std::string what, ops::All2AllWay way,
 std::vector<Program> tile_programs() {
   const Setting one_core{.ranks = 2, .cores = 1, .rounds = 4};
   const Setting pairs{.ranks = 3, .cores = 2, .rounds = 4};
+  const Setting pairs_of_two{.ranks = 2, .cores = 2, .rounds = 3};
   return {
       all2all_program("reverse_all2all", "rows of all heads for all rows of some heads, one buffer used four times",
-                      ops::All2AllWay::reverse, ops::Merge::none, pairs),
+                      row_by_row, ops::All2AllWay::reverse, ops::Merge::none, pairs),
       all2all_program("reverse_all2all_merged", "the same, with the blocks in one row of work on cores that do both",
-                      ops::All2AllWay::reverse, ops::Merge::blocks, {.ranks = 2, .cores = 3, .rounds = 3}),
-      all2all_program("forward_all2all", "the way back", ops::All2AllWay::forward, ops::Merge::none, one_core),
+                      row_by_row, ops::All2AllWay::reverse, ops::Merge::blocks, {.ranks = 2, .cores = 3, .rounds = 3}),
+      all2all_program("forward_all2all", "the way back", row_by_row, ops::All2AllWay::forward, ops::Merge::none,
+                      one_core),
+      all2all_program("all2all_tiles", "several tasks for each peer, in two buffers, with rests", tiled,
+                      ops::All2AllWay::reverse, ops::Merge::none, pairs_of_two),
+      all2all_program("all2all_tiles_merged", "the same in one row of work, and the other way", tiled,
+                      ops::All2AllWay::forward, ops::Merge::blocks, {.ranks = 2, .cores = 3, .rounds = 3}),
       credit_program("credit_return", "a ring of ranks, two buffers, and each is given back", {}, VerdictKind::clean,
                      one_core),
       credit_program("fault.credit_missing", "the consumer gives no buffer back", {.returns_credit = false},

@@ -47,12 +47,15 @@ std::vector<Exhibit> collection() {
       double_reset(),
       double_reset_refused(),
       host_clears_late(),
+      nobody_clears(),
+      clears_unaligned(),
       oversized_grid(),
       flat_task_number(),
       wait_range_too_long(),
       notify_to_itself(),
       own_group(),
       no_fence(),
+      no_fence_in_processes(),
       token_dropped(),
       no_credit_awaited(),
       merged_signals(),
@@ -64,7 +67,10 @@ std::vector<Exhibit> collection() {
       too_many_slots_awaited(),
       unequal_steps(),
       peer_dies(),
+      batches_cross(),
       ring_waits_first(),
+      answer_before_quiet(),
+      forward_without_credits(),
   };
 }
 

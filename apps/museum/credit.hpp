@@ -7,6 +7,7 @@
 
 #include "apps/check/kernels.hpp"
 #include "apps/museum/exhibit.hpp"
+#include "ops/tile/credits.hpp"
 
 namespace shmoe::apps::credit {
 
@@ -15,12 +16,7 @@ constexpr std::uint32_t kTasks = 2;   // of each source
 constexpr std::uint32_t kBlocks = 4;  // of the S dimension, by turns in the buffers
 
 inline void declare(shmem::SlotPlan& slots, const shmem::BlockMap& map) {
-  slots.declare({.name = "task",
-                 .base = map.user_data.at,
-                 .buffers = kBuffers,
-                 .sources = static_cast<std::uint32_t>(slots.ranks()),
-                 .events = kTasks,
-                 .writers = shmem::Writers::source_and_owner});
+  ops::tile::declare_credits(slots, "task", map.user_data.at, kBuffers, kTasks);
 }
 
 inline Slot slot(const runtime::CoreContext& context, std::uint32_t block, Rank source, std::uint32_t task) {
@@ -90,14 +86,6 @@ inline void produce(runtime::CoreContext& context) {
 inline void consume(runtime::CoreContext& context) {
   each_task(context, [&](std::uint32_t block, Rank source, std::uint32_t task) {
     take(context, source, block, task);
-    give_back(context, source, block, task);
-  });
-}
-
-/// The consumer, with its words.
-inline void consume_words(runtime::CoreContext& context) {
-  each_task(context, [&](std::uint32_t block, Rank source, std::uint32_t task) {
-    load(context, source, block, task, take(context, source, block, task));
     give_back(context, source, block, task);
   });
 }

@@ -1,4 +1,4 @@
-// deadlock cycle: slot erased
+// deadlock cycle: host clear unaligned
 #include "apps/museum/exhibits.hpp"
 
 namespace shmoe::apps {
@@ -6,7 +6,7 @@ namespace shmoe::apps {
 Exhibit host_clears_late() {
   return {.name = "D3",
           .what = "a host clears its slots between two launches, and no barrier keeps the peer from having begun",
-          .expected = "deadlock cycle: slot erased",
+          .expected = "deadlock cycle: host clear unaligned",
           .story =
               "Rank 1's signal of the second launch has arrived when rank 0's host clears the slots for it. The "
               "ledger of rank 1 says what it wrote, the slot is 0, and nobody who may write it took it away. Clear "

@@ -1,5 +1,5 @@
 // unordered read
-#include "apps/museum/credit.hpp"
+#include "apps/museum/all2all.hpp"
 #include "apps/museum/exhibits.hpp"
 
 namespace shmoe::apps {
@@ -7,20 +7,13 @@ namespace shmoe::apps {
 Exhibit no_fence() {
   return {
       .name = "D9",
-      .what = "no fence between the store and the notify",
+      .what = "no fence between the stores of the all-to-all and their notifies",
       .expected = "unordered read",
       .story =
-          "The notify overtakes the word that it announces. On x86 nothing of it is to be seen, and every test passes.",
+          "The notify overtakes the rows that it announces. On x86 nothing of it is to be seen, and every test passes.",
       .cores = 2,
-      .slots = credit::declare,
-      .checked = checked_kernel("reverse_all2all", [](runtime::CoreContext& context) {
-        if (context.core() == Core{1}) return credit::consume_words(context);
-        credit::each_task(context, [&](std::uint32_t block, Rank target, std::uint32_t task) {
-          credit::await_credit(context, target, block, task);
-          credit::store(context, target, block, task);
-          credit::notify(context, target, block, task);
-        });
-      })};
+      .slots = all2all::slots(all2all::problem()),
+      .checked = all2all::once({.fence = true})};
 }
 
 }  // namespace shmoe::apps

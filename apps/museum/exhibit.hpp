@@ -19,6 +19,7 @@ struct Exhibit {
   std::int32_t cores = 1;
   Profile profile = kSafe;
   bool strict = true;
+  std::int32_t communicators = 1;
   std::string faults = {};  // a plan as in apps/11_faults
   /// Slot families of its own; may be empty.
   std::function<void(shmem::SlotPlan&, const shmem::BlockMap&)> slots = {};

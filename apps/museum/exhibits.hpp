@@ -55,12 +55,15 @@ Exhibit credit_missing();
 Exhibit double_reset();
 Exhibit double_reset_refused();
 Exhibit host_clears_late();
+Exhibit nobody_clears();
+Exhibit clears_unaligned();
 Exhibit oversized_grid();
 Exhibit flat_task_number();
 Exhibit wait_range_too_long();
 Exhibit notify_to_itself();
 Exhibit own_group();
 Exhibit no_fence();
+Exhibit no_fence_in_processes();
 Exhibit token_dropped();
 Exhibit no_credit_awaited();
 Exhibit merged_signals();
@@ -73,7 +76,12 @@ Exhibit too_many_slots_awaited();
 Exhibit unequal_steps();
 Exhibit peer_dies();
 
-// And the first one that everybody writes
+// A reported case, and two that everybody writes
+Exhibit batches_cross();
 Exhibit ring_waits_first();
+Exhibit answer_before_quiet();
+
+// And one that is right, as published
+Exhibit forward_without_credits();
 
 }  // namespace shmoe::apps

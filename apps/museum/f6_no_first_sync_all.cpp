@@ -1,5 +1,4 @@
 // unordered read
-#include "apps/museum/ep.hpp"
 #include "apps/museum/exhibits.hpp"
 #include "apps/museum/hand_barrier.hpp"
 
@@ -14,17 +13,8 @@ Exhibit no_first_sync_all() {
               "the rows of all cores but the one that sets it.",
           .cores = 2,
           .profile = kFaithful202607,
-          .checked = checked_kernel("dispatch", [](runtime::CoreContext& context) {
-            WordTable rows(context, ep::kRows);
-            rows.write(1);
-            context.quiet();
-            if (context.core() == Core{0}) {
-              hand::tell(context, 1, 1);
-              hand::hear(context, 1, 1);
-            }
-            const shmem::Witness everyone = context.sync_all();
-            ep::each_rank(context, [&](Rank source) { rows.expect_all(source, 1, everyone); });
-          })};
+          .checked =
+              checked_kernel("dispatch", [](runtime::CoreContext& context) { hand::exchange(context, false, true); })};
 }
 
 }  // namespace shmoe::apps

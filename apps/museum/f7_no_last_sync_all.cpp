@@ -1,5 +1,4 @@
 // unordered read
-#include "apps/museum/ep.hpp"
 #include "apps/museum/exhibits.hpp"
 #include "apps/museum/hand_barrier.hpp"
 
@@ -14,17 +13,8 @@ Exhibit no_last_sync_all() {
               "rank that nobody has told it about.",
           .cores = 2,
           .profile = kFaithful202607,
-          .checked = checked_kernel("dispatch", [](runtime::CoreContext& context) {
-            WordTable rows(context, ep::kRows);
-            rows.write(1);
-            context.quiet();
-            const shmem::Witness this_rank = context.sync_all();
-            if (context.core() == Core{0}) {
-              hand::tell(context, 1, 1);
-              hand::hear(context, 1, 1);
-            }
-            ep::each_rank(context, [&](Rank source) { rows.expect_all(source, 1, this_rank); });
-          })};
+          .checked =
+              checked_kernel("dispatch", [](runtime::CoreContext& context) { hand::exchange(context, true, false); })};
 }
 
 }  // namespace shmoe::apps

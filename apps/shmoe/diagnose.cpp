@@ -35,21 +35,38 @@ struct Finding {
 };
 
 /// What the ranks have proven themselves counts, too.
-Finding find(const runtime::JobView& job, const runtime::CommunicatorView& view) {
-  if (const auto reason = view.aborted()) {
-    return {view.id, reason->code == Errc::deadlock, reason->context,
-            std::string(name_of(runtime::Condition::given_up))};
-  }
-  const auto gone = [&](Rank member) {
-    const Rank world = view.members[member.index()];
-    return world == runtime::kOutside || job.state_of(world).ended();
-  };
-  if (const auto verdict = runtime::prove_from_outside(view.peers, gone, runtime::proof_limit(view.peers.size()))) {
-    return {view.id, true, to_string(*verdict), std::string(name_of(verdict->kind))};
-  }
-  const runtime::Assessment assessment = runtime::CommunicatorLook(job, view).assess(job);
-  return {view.id, view.aborted() && view.aborted()->code == Errc::deadlock, assessment.text,
+Finding find(const runtime::CommunicatorLook& look) {
+  const auto reason = look.view->aborted();
+  const runtime::Assessment assessment = look.assess();
+  return {look.view->id(), reason && reason->code == Errc::deadlock, assessment.text,
           std::string(name_of(assessment.condition))};
+}
+
+std::optional<runtime::Proof> prove(runtime::JobView& job) {
+  const std::int32_t ranks = job.shape().ranks;
+  const auto views = [&job]() -> runtime::Prover::Views {
+    auto found = job.communicators();
+    return found ? *std::move(found) : runtime::Prover::Views{};
+  };
+  const auto gone = [&job](Rank rank) { return job.state_of(rank).ended(); };
+  return runtime::prove_from_outside({.self = runtime::kOutside, .ranks = ranks, .views = views, .gone = gone},
+                                     runtime::proof_limit(ranks));
+}
+
+/// A proof stands at those communicators whose ranks it is about.
+Result<std::vector<Finding>> find_all(runtime::JobView& job) {
+  const auto proof = prove(job);
+  auto look = runtime::JobLook::take(job);
+  if (!look) return std::move(look).error();
+  std::vector<Finding> findings;
+  for (std::size_t i = 0; i < (*look)->views().size(); ++i) {
+    const runtime::CommunicatorLook at(**look, i);
+    Finding finding = find(at);
+    if (proof && !at.stuck().empty() && !finding.deadlock)
+      finding = {at.view->id(), true, to_string(proof->verdict), std::string(name_of(proof->verdict.kind))};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
 }
 
 int report(const runtime::RunningJob& job, const std::vector<Finding>& findings, bool as_json) {
@@ -80,11 +97,9 @@ int diagnose(const DiagnoseOptions& options) {
   if (!job) return failed("shmoe diagnose", job.error());
   const auto view = runtime::JobView::attach(*job, runtime::JobView::Use::challenge);
   if (!view) return failed("shmoe diagnose", view.error());
-  const auto communicators = (*view)->communicators();
-  if (!communicators) return failed("shmoe diagnose", communicators.error());
-  std::vector<Finding> findings;
-  for (const runtime::CommunicatorView& communicator : *communicators) findings.push_back(find(**view, communicator));
-  return report(*job, findings, options.json);
+  const auto findings = find_all(**view);
+  if (!findings) return failed("shmoe diagnose", findings.error());
+  return report(*job, *findings, options.json);
 }
 
 }  // namespace

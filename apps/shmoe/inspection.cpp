@@ -14,7 +14,8 @@ std::vector<PlacedEvent> last_events(const CommunicatorView& view, std::uint64_t
   std::vector<PlacedEvent> events;
   for (Rank rank{0}; rank.value() < view.peers.size(); ++rank) {
     for (Core core{0}; core.value() < view.peers.control_map.cores; ++core) {
-      for (const shmem::Event& event : view.ring(rank, core).last(most)) events.push_back({view.id, rank, core, event});
+      for (const shmem::Event& event : view.ring(rank, core).last(most))
+        events.push_back({view.id(), rank, core, event});
     }
   }
   return events;
@@ -33,12 +34,13 @@ Result<Inspection> inspect(runtime::JobView& job, const InspectChoice& choice) {
   const auto& families = job.shape().slots.families();
   if (!choice.slots.empty() && std::ranges::find(families, choice.slots, &shmem::SlotFamily::name) == families.end())
     return no_family(job.shape(), choice.slots);
-  auto views = job.communicators();
-  if (!views) return std::move(views).error();
-  Inspection inspection{.job = &job, .choice = choice, .communicators = {}, .events = {}};
-  for (CommunicatorView& view : *views) {
-    if (choice.events > 0) std::ranges::move(last_events(view, choice.events), std::back_inserter(inspection.events));
-    inspection.communicators.emplace_back(job, std::move(view));
+  auto look = runtime::JobLook::take(job);
+  if (!look) return std::move(look).error();
+  Inspection inspection{.job = &job, .choice = choice, .look = *std::move(look), .communicators = {}, .events = {}};
+  for (std::size_t i = 0; i < inspection.look->views().size(); ++i) {
+    const CommunicatorLook& at = inspection.communicators.emplace_back(*inspection.look, i);
+    if (choice.events > 0)
+      std::ranges::move(last_events(*at.view, choice.events), std::back_inserter(inspection.events));
   }
   std::ranges::stable_sort(inspection.events, {}, [](const PlacedEvent& placed) { return placed.event.time_ns; });
   const std::size_t shown = std::min<std::size_t>(choice.events, inspection.events.size());
@@ -62,9 +64,9 @@ std::string_view name_of(shmem::Life life) {
 
 std::string wait_text(const CommunicatorLook& look, const runtime::WaitSight& wait) {
   if (wait.slots.empty()) return "more slots than a record tells";
-  const shmem::SlotPlan& slots = *look.view.peers.slots;
+  const shmem::SlotPlan& slots = *look.view->peers.slots;
   const std::string slot = fmt::format("{} of rank {}", slots.describe(wait.slot()), wait.where);
-  const std::uint64_t seen = look.look.sight.word(wait.where, wait.slot());
+  const std::uint64_t seen = look.sight->word(wait.where, wait.slot());
   switch (wait.match) {
     case shmem::Match::all:
       return fmt::format("{} to be {} {:#x}, sees {:#x}", slot, sign_of(wait.compare), wait.value, seen);

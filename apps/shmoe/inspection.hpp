@@ -2,8 +2,9 @@
 // One look at a running job, for people and for programs.
 
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -30,7 +31,8 @@ struct PlacedEvent {
 struct Inspection {
   const runtime::JobView* job = nullptr;
   InspectChoice choice;
-  std::deque<runtime::CommunicatorLook> communicators;
+  std::unique_ptr<runtime::JobLook> look;
+  std::vector<runtime::CommunicatorLook> communicators;
   std::vector<PlacedEvent> events;  // oldest first
 };
 

@@ -21,19 +21,19 @@ ordered_json numbers(const std::vector<Rank>& ranks) {
 ordered_json wait_json(const CommunicatorLook& look, const CoreSight& core) {
   if (!core.wait) return nullptr;
   const runtime::WaitSight& wait = *core.wait;
-  ordered_json json{{"for_s", look.waited_s(core)}, {"site", core.site}, {"text", wait_text(look, wait)}};
+  ordered_json json{{"for_s", look.job->waited_s(core)}, {"site", core.site}, {"text", wait_text(look, wait)}};
   json["where"] = wait.where.value();
   if (wait.slots.empty()) return json;
-  json["slot"] = look.view.peers.slots->describe(wait.slot());
-  json["slots"] = look.view.record(core.rank, core.core).count.load(std::memory_order_relaxed);
+  json["slot"] = look.view->peers.slots->describe(wait.slot());
+  json["slots"] = look.view->record(core.rank, core.core).count.load(std::memory_order_relaxed);
   json["expects"] = hex(wait.value);
-  json["sees"] = hex(look.look.sight.word(wait.where, wait.slot()));
-  json["writers"] = numbers(look.look.sight.writers_of(wait));
+  json["sees"] = hex(look.sight->word(wait.where, wait.slot()));
+  json["writers"] = numbers(look.sight->writers_of(wait));
   return json;
 }
 
 ordered_json core_json(const CommunicatorLook& look, const CoreSight& core) {
-  const shmem::WaitRecord& record = look.view.record(core.rank, core.core);
+  const shmem::WaitRecord& record = look.view->record(core.rank, core.core);
   return {{"rank", core.rank.value()},
           {"core", core.core.value()},
           {"life", name_of(life_of(record))},
@@ -46,7 +46,7 @@ ordered_json core_json(const CommunicatorLook& look, const CoreSight& core) {
 }
 
 ordered_json heap_json(const CommunicatorLook& look, Rank rank) {
-  const shmem::Membership& own = look.view.membership(rank);
+  const shmem::Membership& own = look.view->membership(rank);
   return {{"rank", rank.value()},
           {"used", own.heap_used.load()},
           {"blocks", own.heap_blocks.load()},
@@ -54,43 +54,53 @@ ordered_json heap_json(const CommunicatorLook& look, Rank rank) {
 }
 
 ordered_json rank_json(const CommunicatorLook& look, Rank rank) {
+  const Rank world = look.sight->world(rank);
   return {{"rank", rank.value()},
-          {"world_rank", look.view.members[rank.index()].value()},
-          {"standing", name_of(look.graph.standing(rank))},
-          {"waits_for", numbers(look.graph.waits_for(rank))}};
+          {"world_rank", world.value()},
+          {"standing", name_of(look.standing(rank))},
+          {"waits_for", numbers(look.job->graph().waits_for(world))}};
+}
+
+ordered_json group_json(const CommunicatorLook& look, const runtime::RankGroup& group) {
+  ordered_json communicator;
+  if (group.in != nullptr) {
+    const auto index = static_cast<std::size_t>(group.in - look.job->sights().data());
+    communicator = look.job->views()[index].id().value();
+  }
+  return {{"ranks", numbers(group.ranks)},
+          {"standing", name_of(group.standing)},
+          {"communicator", std::move(communicator)},
+          {"operator", group.op},
+          {"round", group.round.value()}};
 }
 
 ordered_json communicator_json(const Inspection& inspection, const CommunicatorLook& look) {
-  ordered_json json{{"id", look.view.id.value()}};
-  const runtime::Assessment assessment = look.assess(*inspection.job);
+  ordered_json json{{"id", look.view->id().value()}};
+  const runtime::Assessment assessment = look.assess();
   json["condition"] = name_of(assessment.condition);
   json["rank"] = assessment.rank ? ordered_json(assessment.rank->value()) : ordered_json();
   json["text"] = assessment.text;
-  const auto root = look.graph.root();
+  const auto root = look.job->graph().root(*look.sight);
   json["root"] = root ? ordered_json{{"rank", root->rank.value()}, {"behind", numbers(root->behind)}} : ordered_json();
   for (const char* list : {"ranks", "groups", "cores", "heaps"}) json[list] = ordered_json::array();
-  for (const runtime::RankGroup& group : look.graph.groups()) {
-    json["groups"].push_back({{"ranks", numbers(group.ranks)},
-                              {"standing", name_of(group.standing)},
-                              {"operator", group.op},
-                              {"round", group.round.value()}});
-  }
-  for (const CoreSight& core : look.look.sight.cores) json["cores"].push_back(core_json(look, core));
-  for (Rank rank{0}; rank.value() < look.view.peers.size(); ++rank) {
+  for (const runtime::RankGroup& group : look.job->graph().groups(*look.sight))
+    json["groups"].push_back(group_json(look, group));
+  for (const CoreSight& core : look.sight->cores) json["cores"].push_back(core_json(look, core));
+  for (Rank rank{0}; rank.value() < look.view->peers.size(); ++rank) {
     json["ranks"].push_back(rank_json(look, rank));
     json["heaps"].push_back(heap_json(look, rank));
   }
   if (inspection.choice.slots.empty()) return json;
-  const shmem::SlotFamily& family = look.view.peers.slots->family(inspection.choice.slots);
+  const shmem::SlotFamily& family = look.view->peers.slots->family(inspection.choice.slots);
   json["slots"] = {{"family", family.name},
                    {"buffers", family.buffers},
                    {"sources", family.sources},
                    {"events", family.events},
                    {"words", ordered_json::array()}};
-  for (Rank rank{0}; rank.value() < look.view.peers.size(); ++rank) {
+  for (Rank rank{0}; rank.value() < look.view->peers.size(); ++rank) {
     ordered_json row = ordered_json::array();
     for (std::uint32_t i = 0; i < family.count(); ++i)
-      row.push_back(hex(look.look.sight.word(rank, Slot{family.first + i})));
+      row.push_back(hex(look.sight->word(rank, Slot{family.first + i})));
     json["slots"]["words"].push_back(std::move(row));
   }
   return json;

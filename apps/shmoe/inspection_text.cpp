@@ -47,30 +47,31 @@ std::string batch_text(const shmem::WaitRecord& record, std::int32_t cores) {
 }
 
 std::string core_line(const CommunicatorLook& look, const CoreSight& core) {
-  const shmem::WaitRecord& record = look.view.record(core.rank, core.core);
+  const shmem::WaitRecord& record = look.view->record(core.rank, core.core);
   std::string text = fmt::format("{:>4} {:>4}  ", core.rank, core.core);
-  const bool ended = look.graph.standing(core.rank) == Standing::ended;
+  const bool ended = look.standing(core.rank) == Standing::ended;
   if (!core.busy) return text + fmt::format("{}\n", ended ? "ended" : name_of(life_of(record)));
-  text += fmt::format("{} round {}{}", core.op, core.round, batch_text(record, look.view.peers.control_map.cores));
+  text += fmt::format("{} round {}{}", core.op, core.round, batch_text(record, look.view->peers.control_map.cores));
   if (ended) return text + ", its process has ended\n";
   if (!core.wait) return text + " runs\n";
-  text += fmt::format(" waits {:.1f} s at {} for {}", look.waited_s(core), core.site, wait_text(look, *core.wait));
+  text += fmt::format(" waits {:.1f} s at {} for {}", look.job->waited_s(core), core.site, wait_text(look, *core.wait));
   if (core.wait->slots.empty()) return text + "\n";
-  return text + fmt::format("; written by {}\n", ranks_text(look.look.sight.writers_of(*core.wait)));
+  return text + fmt::format("; written by {}\n", ranks_text(look.sight->writers_of(*core.wait)));
 }
 
 /// Of hundreds of ranks those that do the same are one line.
 std::string groups(const CommunicatorLook& look) {
   std::vector<std::string> parts;
-  for (const runtime::RankGroup& group : look.graph.groups()) {
+  for (const runtime::RankGroup& group : look.job->graph().groups(*look.sight)) {
     const bool one = group.ranks.size() == 1;
     const std::string who = ranks_text(group.ranks);
+    const std::string of = group.in == nullptr || group.in == look.sight ? "" : " of " + group.in->name();
     switch (group.standing) {
       case Standing::goes_on:
-        parts.push_back(fmt::format("{} {} in {} round {}", who, one ? "is" : "are", group.op, group.round));
+        parts.push_back(fmt::format("{} {} in {} round {}{}", who, one ? "is" : "are", group.op, group.round, of));
         break;
       case Standing::waits:
-        parts.push_back(fmt::format("{} {} in {} round {}", who, one ? "waits" : "wait", group.op, group.round));
+        parts.push_back(fmt::format("{} {} in {} round {}{}", who, one ? "waits" : "wait", group.op, group.round, of));
         break;
       case Standing::outside: parts.push_back(fmt::format("{} {} between operators", who, one ? "is" : "are")); break;
       case Standing::ended: parts.push_back(fmt::format("{} {} ended", who, one ? "has" : "have")); break;
@@ -79,17 +80,23 @@ std::string groups(const CommunicatorLook& look) {
   return fmt::format("{}\n", fmt::join(parts, "; "));
 }
 
+/// World ranks.
+std::vector<Rank> writers_of(const CommunicatorLook& look, const runtime::WaitSight& wait) {
+  std::vector<Rank> writers = look.sight->writers_of(wait);
+  for (Rank& writer : writers) writer = look.sight->world(writer);
+  return writers;
+}
+
 /// The root first, and behind it who waits for whom.
 std::string graph_text(const CommunicatorLook& look) {
-  const auto root = look.graph.root();
+  const auto root = look.job->graph().root(*look.sight);
   if (!root) return "";
   std::string text = fmt::format("wait graph, from its root: rank {}\n", root->rank);
   for (const Rank rank : root->behind) {
-    for (const CoreSight& core : look.look.sight.of(rank)) {
+    for (const CoreSight& core : look.sight->of(*look.sight->member(rank))) {
       if (!core.busy || !core.wait || core.wait->slots.empty()) continue;
-      text += fmt::format("  rank {} core {} -> {}  ({})\n", rank, core.core,
-                          ranks_text(look.look.sight.writers_of(*core.wait)),
-                          look.view.peers.slots->describe(core.wait->slot()));
+      text += fmt::format("  rank {} core {} -> {}  ({})\n", rank, core.core, ranks_text(writers_of(look, *core.wait)),
+                          look.view->peers.slots->describe(core.wait->slot()));
     }
   }
   return text;
@@ -97,23 +104,23 @@ std::string graph_text(const CommunicatorLook& look) {
 
 std::string heap_text(const CommunicatorLook& look) {
   std::string text = "heap:";
-  for (Rank rank{0}; rank.value() < look.view.peers.size(); ++rank) {
-    const shmem::Membership& own = look.view.membership(rank);
+  for (Rank rank{0}; rank.value() < look.view->peers.size(); ++rank) {
+    const shmem::Membership& own = look.view->membership(rank);
     text += fmt::format("{} rank {} {} in {}", rank == Rank{0} ? "" : ",", rank, human(Bytes{own.heap_used.load()}),
                         counted(static_cast<std::int64_t>(own.heap_blocks.load()), "block"));
   }
-  return text + fmt::format("; of {} each\n", human(look.view.peers.map->heap.size));
+  return text + fmt::format("; of {} each\n", human(look.view->peers.map->heap.size));
 }
 
 /// A row a rank, a column a slot of the family; "-" is a zero.
 std::string matrix(const CommunicatorLook& look, const std::string& name) {
-  const shmem::SlotFamily& family = look.view.peers.slots->family(name);
+  const shmem::SlotFamily& family = look.view->peers.slots->family(name);
   std::string text = fmt::format("slots of {}: of each rank {} x {} x {} (buffer, source, event)\n", name,
                                  family.buffers, family.sources, family.events);
-  for (Rank rank{0}; rank.value() < look.view.peers.size(); ++rank) {
+  for (Rank rank{0}; rank.value() < look.view->peers.size(); ++rank) {
     text += fmt::format("{:>4} ", rank);
     for (std::uint32_t i = 0; i < family.count(); ++i) {
-      const std::uint64_t word = look.look.sight.word(rank, Slot{family.first + i});
+      const std::uint64_t word = look.sight->word(rank, Slot{family.first + i});
       text += i > 0 && i % (family.sources * family.events) == 0 ? " |" : "";
       text += word == 0 ? " -" : fmt::format(" {:#x}", word);
     }
@@ -123,13 +130,11 @@ std::string matrix(const CommunicatorLook& look, const std::string& name) {
 }
 
 std::string communicator_text(const Inspection& inspection, const CommunicatorLook& look) {
-  const std::string title =
-      look.view.id == runtime::CommunicatorId{0}
-          ? std::string("communicator 0")
-          : fmt::format("communicator {} of world ranks {}", look.view.id, fmt::join(look.view.members, " "));
+  const bool all = look.view->id() == runtime::CommunicatorId{0};
+  const std::string title = all ? std::string("communicator 0") : look.view->group.scope();
   std::string text = fmt::format("\n{}: {}", title, groups(look));
-  text += fmt::format("{}\n{:>4} {:>4}  {}\n", look.assess(*inspection.job).text, "rank", "core", "doing");
-  for (const CoreSight& core : look.look.sight.cores) text += core_line(look, core);
+  text += fmt::format("{}\n{:>4} {:>4}  {}\n", look.assess().text, "rank", "core", "doing");
+  for (const CoreSight& core : look.sight->cores) text += core_line(look, core);
   text += graph_text(look) + heap_text(look);
   if (!inspection.choice.slots.empty()) text += matrix(look, inspection.choice.slots);
   return text;

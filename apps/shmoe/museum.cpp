@@ -127,7 +127,7 @@ Result<runtime::Config> config_of(const Exhibit& exhibit) {
   config->cores = exhibit.cores;
   config->profile = exhibit.profile;
   config->strict = exhibit.strict;
-  config->communicators = 1;
+  config->communicators = exhibit.communicators;
   config->heap = Bytes{2U << 20};
   config->ipc_data = Bytes{0};
   Result<runtime::FaultPlan> faults = runtime::FaultPlan::parse(exhibit.faults, "exhibit " + exhibit.name);

@@ -1,5 +1,6 @@
 #include "ops/tile/reverse_all2all.hpp"
 
+#include "ops/tile/credits.hpp"
 #include "ops/tile/residency.hpp"
 #include "ops/tile/tile.hpp"
 
@@ -199,12 +200,7 @@ shmem::SlotFamily declare_all2all(shmem::SlotPlan& plan, const shmem::BlockMap& 
       "{}: {} buffers x {} ranks x {} tasks are {} slots of {} bytes; from offset {} on the user data have {} "
       "bytes: fewer buffers or larger blocks of D",
       name, buffers, map.shape.ranks, per_peer, slots, shmem::kSlotStride, base, end - std::min(base.value(), end));
-  return plan.declare({.name = std::string(name),
-                       .base = base,
-                       .buffers = static_cast<std::uint32_t>(buffers),
-                       .sources = static_cast<std::uint32_t>(map.shape.ranks),
-                       .events = static_cast<std::uint32_t>(per_peer),
-                       .writers = shmem::Writers::source_and_owner});
+  return tile::declare_credits(plan, name, base, buffers, per_peer);
 }
 
 Handshake all2all_handshake(const runtime::Communicator& comm, All2AllWay way, const All2AllArgs& args) {

@@ -40,4 +40,13 @@ bool Tile::holds(Slot slot, Condition until, SourceSite site) {
   return true;
 }
 
+Tile::Several Tile::those_that_hold(std::span<const Slot> slots, Slot first, Condition until, std::size_t seen,
+                                    std::span<std::size_t> indices, SourceSite site) {
+  std::size_t several = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (i == seen || holds(slots[i], until, site)) indices[several++] = slots[i].value() - first.value();
+  }
+  return {several, shmem::Witness::own()};
+}
+
 }  // namespace shmoe::ops::tile

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory_resource>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -241,6 +242,21 @@ class Tile {
     return wait_on(included(first.slot, count, mask), shmem::Match::all, condition(cmp, word_of(value), site), site)
         .ordered;
   }
+  /// The same, each for a value of its own.
+  /// Order:   as wait.
+  template <class T>
+  shmem::Witness wait_until_all(Signal<T> first, Cmp cmp, std::span<const std::type_identity_t<T>> values,
+                                std::span<const int> mask = {}, SourceSite site = SourceSite::here()) {
+    SHMOE_EXPECTS(mask.empty() || mask.size() == values.size(), "a mask of {} for {} slots", mask.size(),
+                  values.size());
+    shmem::Witness ordered = shmem::Witness::own();
+    for (std::uint32_t i = 0; i < values.size(); ++i) {
+      if (!mask.empty() && mask[i] != 0) continue;
+      const Signal<T> one{Slot{first.slot.value() + i}};
+      ordered = shmem::consume_token(signal_wait_until(one, cmp, values[i], site));
+    }
+    return ordered;
+  }
   struct Found {
     std::size_t index;
     shmem::Witness ordered;
@@ -269,11 +285,50 @@ class Tile {
     const Condition until = condition(cmp, word_of(value), site);
     const std::pmr::vector<Slot> slots = included(first.slot, count, mask);
     const Found seen = wait_on(slots, shmem::Match::any, until, site);
-    std::size_t several = 0;
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      if (i == seen.index || holds(slots[i], until, site)) indices[several++] = slots[i].value() - first.slot.value();
+    return those_that_hold(slots, first.slot, until, seen.index, indices, site);
+  }
+
+  // One look each, with the same conditions and masks.
+
+  /// Order:   a token orders as that of a wait.
+  template <class T>
+  [[nodiscard]] std::optional<shmem::Token> test(Signal<T> signal, Cmp cmp, std::type_identity_t<T> value,
+                                                 SourceSite site = SourceSite::here()) {
+    const Condition until = condition(cmp, word_of(value), site);
+    return context_->test({.where = rank(), .slots = {&signal.slot, 1}, .compare = until.compare, .value = until.value},
+                          site);
+  }
+  /// Yes where no slot is left.
+  /// Order:   as test.
+  template <class T>
+  [[nodiscard]] std::optional<shmem::Witness> test_all(Signal<T> first, std::uint32_t count, Cmp cmp,
+                                                       std::type_identity_t<T> value, std::span<const int> mask = {},
+                                                       SourceSite site = SourceSite::here()) {
+    const Condition until = condition(cmp, word_of(value), site);
+    for (const Slot slot : included(first.slot, count, mask)) {
+      if (!holds(slot, until, site)) return std::nullopt;
     }
-    return {several, seen.ordered};
+    return shmem::Witness::own();
+  }
+  /// The index of the first one that holds; kNone where none does.
+  /// Order:   as test, of that slot.
+  template <class T>
+  [[nodiscard]] Found test_any(Signal<T> first, std::uint32_t count, Cmp cmp, std::type_identity_t<T> value,
+                               std::span<const int> mask = {}, SourceSite site = SourceSite::here()) {
+    const Condition until = condition(cmp, word_of(value), site);
+    for (const Slot slot : included(first.slot, count, mask)) {
+      if (holds(slot, until, site)) return {slot.value() - first.slot.value(), shmem::Witness::own()};
+    }
+    return {kNone, shmem::Witness::own()};
+  }
+  /// Writes the indices of all that hold.
+  /// Order:   as test, of those slots.
+  template <class T>
+  [[nodiscard]] Several test_some(Signal<T> first, std::uint32_t count, std::span<std::size_t> indices, Cmp cmp,
+                                  std::type_identity_t<T> value, std::span<const int> mask = {},
+                                  SourceSite site = SourceSite::here()) {
+    const std::pmr::vector<Slot> slots = included(first.slot, count, mask);
+    return those_that_hold(slots, first.slot, condition(cmp, word_of(value), site), kNone, indices, site);
   }
 
   /// Order:   this core's earlier stores and notifies before its later ones.
@@ -302,6 +357,9 @@ class Tile {
   [[nodiscard]] std::pmr::vector<Slot> included(Slot first, std::uint32_t count, std::span<const int> mask) const;
   Found wait_on(std::span<const Slot> slots, shmem::Match match, Condition until, SourceSite site);
   bool holds(Slot slot, Condition until, SourceSite site);
+  /// `seen` is one that is known to.
+  Several those_that_hold(std::span<const Slot> slots, Slot first, Condition until, std::size_t seen,
+                          std::span<std::size_t> indices, SourceSite site);
 
   runtime::CoreContext* context_;
   Window window_;

@@ -6,6 +6,7 @@ import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 # Every world that a mutant must survive. The small ones first; in three ranks a row may reach a wrong neighbour, and
 # two cores of a rank see each other's work.
@@ -25,6 +26,18 @@ WORLDS = [
     ("barrier_twice", "r2c1n1-faithful-2026-08"), ("barrier", "r2c1n3-faithful-2026-08"),
     ("barrier", "r2c2n3-from4294967294"), ("flags", "r2c1n3-from4294967294"), ("pipeline", "r2c1n3-noviews"),
 ]
+# Those of the tile language.
+TILE_WORLDS = [
+    ("tile_words", "r2c2n2"), ("all2all_tiles", "r2c2n3"), ("reverse_all2all", "r2c2n3"), ("credit_return", "r2c1n4"),
+    ("reverse_all2all", "r2c1n3"), ("all2all_tiles_merged", "r2c3n3"), ("tile_words", "r3c2n2"),
+    ("reverse_all2all", "r3c2n4"), ("reverse_all2all_merged", "r2c3n3"), ("forward_all2all", "r2c1n4"),
+    ("all2all_tiles", "r3c2n2"), ("credit_return", "r3c1n4"),
+]
+
+
+def worlds_of(mutant):
+    return TILE_WORLDS if mutant.source.path.startswith("ops/tile/") else WORLDS
+
 # As the checker names them.
 VERDICTS = ("deadlock cycle", "orphan wait", "SyncAll mismatch", "overrun", "misdirected notify", "unordered read",
             "stale value", "overwrite before read", "unordered write", "bad address", "failed", "broken contract",
@@ -51,7 +64,7 @@ class Found:
 
 class Checker:
     def __init__(self, program, limit_s=60):
-        self.program = program
+        self.program = Path(program)
         self.limit_s = limit_s
 
     def call(self, mutant, *words, command="check"):
@@ -70,6 +83,16 @@ class Checker:
         if ran.returncode != 1:
             raise SystemExit(f"mutate: {' '.join(words)} with mutant {mutant} ended with {ran.returncode}:\n{text}")
         return Found("", text=text)
+
+    def passes(self, mutant, test, cases):
+        """Whether these cases of a built test pass; `test` is its place in the build."""
+        build = self.program.parents[2]  # of apps/shmoe/shmoe
+        environment = {**os.environ, "SHMOE_MUTANT": str(mutant)}
+        try:
+            ran = subprocess.run([build / test, f"-tc={cases}"], env=environment, capture_output=True, timeout=self.limit_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return ran.returncode == 0
 
     def run(self, mutant, program, world, runs, seed=1):
         found = self.call(mutant, "run", program, *options_of(world), "--runs", str(runs), "--seed", str(seed),
@@ -91,7 +114,7 @@ class Checker:
         return found
 
     def first_finding(self, mutant, runs, seed=1):
-        for program, world in WORLDS:
+        for program, world in worlds_of(mutant):
             found = self.run(mutant.number, program, world, runs, seed)
             if found:
                 return found

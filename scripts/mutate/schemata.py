@@ -7,6 +7,7 @@ import subprocess
 
 from cpp import Source, one_line
 from operators import Mutant, Operators, Piece, name_mutants, without_twins
+from tile_operators import TileOperators
 
 # File -> how it asks for its rank, and the functions that are protocol (None: all but NO_PROTOCOL).
 FILES = {
@@ -23,6 +24,18 @@ FILES = {
     "ops/ep/rows.hpp": ("context.", ("of",)),
     "ops/ep/pipeline.hpp": ("", ("next_counts",)),
     "ops/ep/pipeline.cpp": ("", None),
+}
+# The same for the tile language, which has operators of its own.
+TILE_FILES = {
+    "ops/tile/tile.hpp": ("context_->", ("wait", "notify", "store", "load", "putmem", "putmem_nbi", "getmem",
+                                         "putmem_signal", "putmem_signal_nbi", "signal_wait_until", "wait_until_all",
+                                         "wait_until_any", "wait_until_some", "test", "test_all", "test_any",
+                                         "test_some", "fence", "quiet")),
+    "ops/tile/tile.cpp": ("context_->", None),
+    "ops/tile/all2all_tasks.hpp": ("", ("blocks", "buffer_of", "rows_of", "task", "first_task", "in_buffer", "worker",
+                                        "workers", "produces", "consumes")),
+    "ops/tile/reverse_all2all.cpp": ("context_.", ("run", "each_task", "produce", "send", "consume", "receive",
+                                                   "row_of")),
 }
 # Checks of arguments and texts of errors: the host's, not the protocol's.
 NO_PROTOCOL = {"precedes", "copy_name", "CallCard", "with", "difference", "shape_fault", "notify_fault", "bad_id",
@@ -54,16 +67,17 @@ constexpr Slice moved(Slice s) { return {s.first > 0 ? s.first - 1 : s.first, s.
 def mutants_of(root):
     """All mutants of the tree by generated operators; numbered from 1."""
     found = []
-    for path, (me, functions) in FILES.items():
+    for path, (me, functions) in {**FILES, **TILE_FILES}.items():
         source = Source(path, (root / path).read_text())
+        operators = TileOperators if path in TILE_FILES else Operators
         for function in source.functions():
             if function.name in NO_PROTOCOL or (functions and function.name not in functions):
                 continue
             # A kernel and its parts hold `context`, a member function of an object of one `context_`.
             own = me
-            if me == "context_->" and path.startswith("ops/") and "context_" not in source.text[function.start:function.end]:
+            if me == "context_->" and path.startswith("ops/ep/") and "context_" not in source.text[function.start:function.end]:
                 own = "context."
-            found += Operators(source, function, own).all()
+            found += operators(source, function, own).all()
     found = list(without_twins(found))
     name_mutants(found)
     return found
@@ -145,8 +159,8 @@ def copy_tree(root, to, mutants):
             file.unlink()
 
 
-def build(root, mutants, target="shmoe"):
-    """Copies, configures, compiles. Returns the program."""
+def build(root, mutants, *tests):
+    """Copies, configures, compiles the program and these tests. Returns the program."""
     place = root / "build/mutants"
     place.mkdir(parents=True, exist_ok=True)
     with open(place / "lock", "w", encoding="utf-8") as lock:
@@ -156,7 +170,7 @@ def build(root, mutants, target="shmoe"):
         # A mutant leaves variables unused, so no warnings.
         steps = (["cmake", "-S", place / "src", "-B", place / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
                   "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -w", "-DCMAKE_UNITY_BUILD=ON"],
-                 ["cmake", "--build", place / "build", "--target", target])
+                 ["cmake", "--build", place / "build", "--target", "shmoe", *tests])
         for step in steps:
             ran = subprocess.run(step, env=environment, capture_output=True, text=True)
             if ran.returncode != 0:

@@ -64,6 +64,35 @@ class Injected(Plan):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("verified: bit-exact", done.stdout)
 
+    def test_weak_delivery_changes_nothing(self):
+        for seed in range(1, 21):
+            with self.subTest(seed=seed):
+                done = self.moe(f"seed {seed}\nany *: weak\n", SHMOE_CORES="2")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("verified: bit-exact", done.stdout)
+
+    def test_one_weak_rank_of_the_published_protocol(self):
+        done = self.moe("rank 1 any *: weak\n", SHMOE_PROFILE="faithful-2026-08")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("verified: bit-exact", done.stdout)
+
+    def test_without_its_quiets_an_operator_whose_puts_are_late_is_wrong(self):
+        done = self.moe("in dispatch_normal put *: hold\nin dispatch_normal quiet *: skip\n")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertNotIn("verified", done.stdout)
+        self.assertIn("verified: bit-exact", self.moe("in dispatch_normal put *: hold\n").stdout)
+
+    def test_signals_that_are_never_completed_are_undelivered(self):
+        done = self.moe("in dispatch_normal launch 2 signal * barrier: hold\n")
+        self.assertEqual(done.returncode, 86, done.stderr)
+        self.assertEqual(done.stderr.count("shmoe moe: "), 1, done.stderr)
+        self.assertIn("shmoe moe: deadlock: dispatch_normal: undelivered: ", done.stderr)
+        self.assertRegex(done.stderr, r"\n  cause: missing quiet: rank [012] core 0 sent 0x[0-9a-f]+ \(barrier \d+\) to "
+                                      r"barrier\[[01]\] from rank [012] of rank [012] at \w+\.cpp:\d+, and it lies there still: "
+                                      r"the core waits at ")
+        done = self.moe("rank 1 in dispatch_normal launch 2 signal * barrier: hold\n")  # the next SyncAll completes them
+        self.assertIn("verified: bit-exact", done.stdout, done.stderr)
+
     def test_a_lost_notify_is_proven(self):
         done = self.moe("rank 1 in dispatch_normal launch 2 signal 2 barrier: drop\n")
         self.assertEqual(done.returncode, 86, done.stderr)

@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include "ops/tile/memory.hpp"
+#include "ops/tile/teams.hpp"
 #include "ops/tile/tile.hpp"
 #include "runtime/world.hpp"
 #include "runtime/zero_buffer_sync.hpp"
@@ -60,16 +62,22 @@ void declare_words(shmem::SlotPlan& plan, const shmem::BlockMap& /*map*/) {
 
 using TileKernel = std::function<void(runtime::CoreContext&, Tile&)>;
 
-/// What each rank's kernel ends with, or nothing.
-std::vector<std::string> run_tile(const TileKernel& kernel, bool strict = true, std::int32_t cores = 1) {
+runtime::Config tile_config() {
   runtime::Config config = runtime::Config::defaults();
-  config.cores = cores;
-  config.strict = strict;
+  config.cores = 1;
   config.heap = Bytes{2U << 20};
   config.ipc_data = Bytes{0};
   config.communicators = 1;
   config.wait_limit = std::chrono::seconds(60);
   config.declare_slots = declare_words;
+  return config;
+}
+
+/// What each rank's kernel ends with, or nothing.
+std::vector<std::string> run_tile(const TileKernel& kernel, bool strict = true, std::int32_t cores = 1) {
+  runtime::Config config = tile_config();
+  config.cores = cores;
+  config.strict = strict;
   std::vector<std::string> ends(kRanks);
   const auto body = [&](runtime::World& world) -> Result<void> {
     const Result<void> done = world.all().launch("tile", [&](runtime::CoreContext& context) {
@@ -205,12 +213,141 @@ TEST_CASE("tile: waits for all, any and some leave out what the mask names; of n
   });
 }
 
+TEST_CASE("tile: tests look once, with the conditions and masks of the waits") {
+  check_runs([](runtime::CoreContext& context, Tile& tile) {
+    runtime::ZeroBufferSync sync(context);
+    const Signals<std::int64_t> words(context.slots().family("word"));
+    const Signal<std::int64_t> first = words.at(0, Rank{0}, 0);
+    const Signal<std::int64_t> left = words.at(0, left_of(tile), 0);
+    const int only_left[] = {left_of(tile) != Rank{0}, left_of(tile) != Rank{1}, left_of(tile) != Rank{2}};
+    std::size_t indices[kRanks] = {9, 9, 9};
+    expect(!tile.test(left, Cmp::eq, 5), "test: no");
+    expect(!tile.test_all(first, kRanks, Cmp::ge, 5, only_left), "all: no");
+    expect(tile.test_any(first, kRanks, Cmp::ge, 5).index == Tile::kNone, "any: no");
+    expect(tile.test_some(first, kRanks, indices, Cmp::ge, 5).count == 0 && indices[0] == 9, "some: no");
+    sync.barrier_all();
+    tile.notify(words.at(0, tile.rank(), 0), right_of(tile), 5);
+    sync.barrier_all();
+    std::optional<shmem::Token> seen = tile.test(left, Cmp::eq, 5);
+    expect(seen.has_value() && seen->arrival().value == 5, "test: yes");
+    std::move(*seen).ordering_only();
+    expect(!tile.test(left, Cmp::gt, 5) && !tile.test(left, Cmp::lt, 5) && !tile.test(left, Cmp::ne, 5),
+           "test: beside");
+    expect(tile.test_all(first, kRanks, Cmp::ge, 5, only_left).has_value(), "all: the left one");
+    expect(!tile.test_all(first, kRanks, Cmp::ge, 5), "all: the others are 0");
+    expect(tile.test_any(first, kRanks, Cmp::ge, 5).index == left_of(tile).index(), "any: yes");
+    expect(tile.test_some(first, kRanks, indices, Cmp::ge, 5).count == 1, "some: one");
+    expect(indices[0] == left_of(tile).index() && indices[1] == 9, "some: which one");
+    expect(tile.test_some(first, kRanks, indices, Cmp::le, 0).count == 2, "some: the others");
+    const int nobody[] = {1, 1, 1};
+    expect(tile.test_all(first, kRanks, Cmp::eq, 77, nobody).has_value(), "all of none");
+    expect(tile.test_any(first, kRanks, Cmp::eq, 0, nobody).index == Tile::kNone, "any of none");
+  });
+}
+
+TEST_CASE("tile: a wait for all may have a value for each") {
+  check_runs([](runtime::CoreContext& context, Tile& tile) {
+    const Signals<std::int64_t> words(context.slots().family("word"));
+    for (std::int32_t r = 0; r < tile.num_ranks(); ++r) {
+      tile.notify(words.at(2, tile.rank(), 0), Rank{r}, 10 + tile.rank().value());
+    }
+    const std::int64_t values[] = {10, 11, 12};
+    const std::int64_t wrong[] = {10, 77, 12};
+    const int not_the_second[] = {0, 1, 0};
+    tile.wait_until_all(words.at(2, Rank{0}, 0), Cmp::eq, values);
+    tile.wait_until_all(words.at(2, Rank{0}, 0), Cmp::eq, wrong, not_the_second);
+  });
+  check_refused("a mask of 1 for 2 slots", [](runtime::CoreContext& context, Tile& tile) {
+    const std::int64_t values[] = {0, 0};
+    const int mask[] = {0};
+    tile.wait_until_all(Signals<std::int64_t>(context.slots().family("word"))[0], Cmp::eq, values, mask);
+  });
+}
+
+TEST_CASE("tile: an equal wait does not end on a value that is larger, a wait from there on does") {
+  check_runs([](runtime::CoreContext& context, Tile& tile) {
+    const Signals<std::int64_t> sum(context.slots().family("sum"));
+    runtime::ZeroBufferSync sync(context);
+    tile.notify(sum[0], right_of(tile), 3, SignalOp::add);
+    sync.barrier_all();
+    expect(!tile.test(sum[0], Cmp::eq, 2), "overshot");
+    tile.wait(sum[0], 1, 2, Compare::at_least).ordering_only();
+    tile.wait(sum[0], 1, 3).ordering_only();
+  });
+}
+
+TEST_CASE("tile: calloc clears memory that was used before, align gives multiples") {
+  const auto body = [](runtime::World& world) -> Result<void> {
+    runtime::Communicator& all = world.all();
+    const Result<Offset> used = all.allocate(Bytes{64});
+    if (!used) return used.error();
+    all.local<std::uint64_t>(*used, 8)[7] = 5;
+    if (Result<void> freed = all.free(*used); !freed) return freed;
+    const Result<Offset> zeroed = ops::tile::calloc(all, 8, Bytes{8});
+    if (!zeroed) return zeroed.error();
+    expect(*zeroed == *used && all.local<std::uint64_t>(*zeroed, 8)[7] == 0, "the same place, cleared");
+    for (const std::uint64_t alignment : {1U, 16U, 64U, 128U, 4096U}) {
+      const Result<ops::tile::AlignedBlock> aligned = ops::tile::align(all, Bytes{alignment}, Bytes{100});
+      if (!aligned) return aligned.error();
+      expect(aligned->at.value() % alignment == 0 && aligned->at >= aligned->block, "a multiple");
+      const std::uint64_t end = aligned->block.value() + all.heap().size_of(aligned->block).value();
+      expect(aligned->at.value() + 100 <= end, "within its block");
+    }
+    for (const std::uint64_t none : {0U, 3U, 96U}) {
+      const auto refused = ops::tile::align(all, Bytes{none}, Bytes{100});
+      expect(!refused && refused.error().code == Errc::invalid_argument, "no power of two");
+    }
+    expect(ops::tile::align(all, Bytes{64}, Bytes{0}).error().code == Errc::invalid_argument, "no bytes");
+    const auto large = ops::tile::align(all, Bytes{1U << 31}, Bytes{~std::uint64_t{0} - 64});
+    expect(!large && large.error().code == Errc::invalid_argument, "align past 2^64");
+    const auto wraps = ops::tile::calloc(all, std::uint64_t{1} << 61, Bytes{16});
+    expect(!wraps && wraps.error().code == Errc::invalid_argument, "calloc past 2^64");
+    return {};
+  };
+  const Result<void> done = runtime::World::run_as_threads(kRanks, tile_config(), body);
+  CHECK_MESSAGE(done, (done ? "" : to_string(done.error())));
+}
+
+TEST_CASE("tile: teams are every n-th rank, rows and columns; ranks translate from one to the other") {
+  runtime::Config config = tile_config();
+  config.communicators = 4;
+  config.declare_slots = {};
+  const auto body = [](runtime::World& world) -> Result<void> {
+    runtime::Communicator& all = world.all();
+    const std::vector<Rank> even = ops::tile::split_strided(all, Rank{0}, 2, 3);
+    expect(even == std::vector{Rank{0}, Rank{2}, Rank{4}}, "every second");
+    expect(ops::tile::split_strided(all, Rank{4}, -3, 2) == std::vector{Rank{4}, Rank{1}}, "downwards");
+    const ops::tile::Split2d grid = ops::tile::split_2d(all, 3);  // 0 1 2 / 3 4
+    const bool upper = all.rank().value() < 3;
+    expect(grid.row == (upper ? std::vector{Rank{0}, Rank{1}, Rank{2}} : std::vector{Rank{3}, Rank{4}}), "rows");
+    const std::int32_t column = all.rank().value() % 3;
+    expect(grid.column == (column == 2 ? std::vector{Rank{2}} : std::vector{Rank{column}, Rank{column + 3}}),
+           "columns");
+    const auto row = world.communicator(runtime::CommunicatorId{upper ? 1 : 2}, grid.row);
+    if (!row) return row.error();
+    expect(ops::tile::translate_pe(all, Rank{4}, **row) == (upper ? std::nullopt : std::optional{Rank{1}}), "into");
+    expect(ops::tile::translate_pe(**row, Rank{1}, all) == (upper ? Rank{1} : Rank{4}), "back");
+    if (all.rank().value() % 2 != 0) return all.barrier();
+    const auto evens = world.communicator(runtime::CommunicatorId{3}, even);
+    if (!evens) return evens.error();
+    expect((*evens)->rank() == Rank{all.rank().value() / 2}, "a team of a part");
+    expect(ops::tile::split_strided(**evens, Rank{1}, 1, 2) == std::vector{Rank{2}, Rank{4}}, "of a team");
+    return all.barrier();
+  };
+  const Result<void> done = runtime::World::run_as_threads(5, config, body);
+  CHECK_MESSAGE(done, (done ? "" : to_string(done.error())));
+}
+
 TEST_CASE("tile: strict mode refuses what a slot was not declared for") {
   check_refused("the slots of narrow are 4 bytes wide and are used as 8", [](runtime::CoreContext& context, Tile&) {
     (void)Signals<std::int64_t>(context.slots().family("narrow"));
   });
   check_refused("its words are 4 bytes wide", [](runtime::CoreContext& context, Tile&) {
     context.signal(Rank{1}, context.slots().family("narrow").at(0, Rank{0}), SignalOp::set, std::uint64_t{1} << 32);
+  });
+  check_refused("compares with 0x100000000: its words are 4 bytes wide", [](runtime::CoreContext& context, Tile&) {
+    context.wait(context.slots().family("narrow").at(0, Rank{1}), Compare::equal, std::uint64_t{1} << 32)
+        .ordering_only();
   });
   check_refused("is declared for set and is signalled with add", [](runtime::CoreContext& context, Tile& tile) {
     tile.notify(Signals<std::int64_t>(context.slots().family("word")).at(0, Rank{0}, 0), Rank{1}, 1, SignalOp::add);

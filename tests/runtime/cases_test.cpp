@@ -112,31 +112,6 @@ TEST_CASE("T77: two operators that ranks enter in different order, without a han
                "rank 1"));
 }
 
-// A proof looks at one communicator. Whoever waits in another one counts as one that may still come: here only a limit
-// ends the waits, and both ranks together tell of both operators.
-TEST_CASE("T77: two communicators that ranks enter in different order end at their limit, each naming its operator") {
-  Config config = small_config(1);
-  const Outcomes outcomes = run_ranks(2, config, [](World& world) -> Result<void> {
-    const std::array members{Rank{0}, Rank{1}};
-    std::array<Communicator*, 2> batches{};
-    for (int id = 1; id <= 2; ++id) {
-      const Result<Communicator*> made = world.communicator(CommunicatorId{id}, members);
-      if (!made) return made.error();
-      (*made)->set_wait_limit(std::chrono::milliseconds(200));
-      batches[static_cast<std::size_t>(id - 1)] = *made;
-    }
-    return in_order_of(
-        world.rank(), [&] { return exchange(*batches[0], "batch A", 0); },
-        [&] { return exchange(*batches[1], "batch B", 0); });
-  });
-  const std::string texts = text_of(outcomes[0]) + "\n" + text_of(outcomes[1]);
-  CAPTURE(texts);
-  CHECK(contains(texts, "deadline passed: "));
-  CHECK(contains(texts, "(communicator "));
-  CHECK(contains(texts, "batch A"));
-  CHECK(contains(texts, "batch B"));
-}
-
 TEST_CASE("T112: communicators are made, and all of their members meet at once, 1000 times") {
   constexpr std::int32_t kIds = 64;
   Config config = small_config(1);

@@ -2,7 +2,9 @@
 
 #include "runtime/cause.hpp"
 
+#include <atomic>
 #include <functional>
+#include <thread>
 
 #include "tests/runtime/support.hpp"
 
@@ -24,6 +26,29 @@ void await(CoreContext& context, Slot slot, std::uint64_t value, Compare compare
 Rank next_of(const CoreContext& context) { return Rank{(context.rank().value() + 1) % context.ranks()}; }
 Rank before(const CoreContext& context) {
   return Rank{(context.rank().value() + context.ranks() - 1) % context.ranks()};
+}
+
+/// With slots in the user data, outside of strict mode.
+Config with_window(std::int32_t cores, shmem::Writers writers, SignalOp op = SignalOp::set) {
+  Config config = small_config(cores);
+  config.strict = false;
+  config.declare_slots = [=](shmem::SlotPlan& slots, const shmem::BlockMap& map) {
+    slots.declare({.name = "window",
+                   .base = map.user_data.at,
+                   .sources = static_cast<std::uint32_t>(slots.ranks()),
+                   .writers = writers,
+                   .op = op});
+  };
+  return config;
+}
+
+Slot window_of(const CoreContext& context, Rank source) { return context.slots().family("window").at(0, source); }
+
+/// Waits for the credit first.
+void fill(CoreContext& context, Rank target) {
+  const Slot mine = window_of(context, context.rank());
+  context.wait({.where = target, .slots = {&mine, 1}, .compare = Compare::equal, .value = 0}).ordering_only();
+  context.signal(target, mine, SignalOp::set, 1);
 }
 
 using Job = std::function<Result<void>(World&)>;
@@ -204,5 +229,139 @@ TEST_CASE("cause: a host clears slots that a peer has written already") {
             await(context, flag_of(context, next_of(context)), 1);
             if (context.rank() == Rank{1}) await(context, flag_of(context, Rank{0}), 2);
           });
-        }) == "deadlock cycle: slot erased");
+        }) == "deadlock cycle: host clear unaligned");
+}
+
+TEST_CASE("cause: a host clears the lower half of a word") {
+  constexpr std::uint64_t kWord = 0x1'0000'0001;
+  std::barrier<> ranks_meet(2);
+  CHECK(found(2, small_config(1), [&](World& world) -> Result<void> {
+          Communicator& comm = world.all();
+          const auto sent = comm.launch("send", [](CoreContext& context) {
+            context.signal(next_of(context), flag_of(context, context.rank()), SignalOp::set, kWord);
+          });
+          if (!sent) return sent;
+          ranks_meet.arrive_and_wait();
+          if (world.rank() == Rank{0}) comm.local<std::uint32_t>(comm.map().flags.at + Bytes{32}, 1)[0] = 0;
+          return comm.launch("take", [](CoreContext& context) {
+            await(context, flag_of(context, next_of(context)), kWord);
+            if (context.rank() == Rank{1}) await(context, flag_of(context, Rank{0}), kWord + 1);
+          });
+        }) == "deadlock cycle: host clear unaligned");
+}
+
+TEST_CASE("cause: a slot that counts, and nobody clears it between two launches") {
+  const auto kernel = [](CoreContext& context) {
+    const Slot count = window_of(context, Rank{1});
+    const std::uint64_t step = context.launch().op == "first" ? 1 : 2;
+    if (context.rank() == Rank{1}) {
+      context.signal(Rank{0}, count, SignalOp::add, 1);
+      context.signal(Rank{0}, flag_of(context, Rank{1}), SignalOp::set, step);
+      await(context, flag_of(context, Rank{0}), step);
+    } else {
+      await(context, flag_of(context, Rank{1}), step);
+      await(context, count, 1, Compare::equal);
+      context.signal(Rank{1}, flag_of(context, Rank{0}), SignalOp::set, step);
+    }
+  };
+  CHECK(found(2, with_window(1, shmem::Writers::source_rank, SignalOp::add), [&](World& world) -> Result<void> {
+          if (auto done = world.all().launch("first", kernel); !done) return done;
+          return world.all().launch("second", kernel);
+        }) == "overrun: host clear missing");
+}
+
+TEST_CASE("cause: a slot that is full since the launch before, in a protocol that gives nothing back") {
+  const auto kernel = [](CoreContext& context) {
+    if (context.rank() == Rank{0}) {
+      fill(context, Rank{1});
+      context.signal(Rank{1}, flag_of(context, Rank{0}), SignalOp::set, context.launch().op == "first" ? 1 : 2);
+    } else {
+      await(context, window_of(context, Rank{0}), 1, Compare::equal);
+      await(context, flag_of(context, Rank{0}), context.launch().op == "first" ? 1 : 2);
+    }
+  };
+  CHECK(found(2, with_window(1, shmem::Writers::source_and_owner), [&](World& world) -> Result<void> {
+          if (auto done = world.all().launch("first", kernel); !done) return done;
+          return world.all().launch("second", kernel);
+        }) == "deadlock cycle: host clear missing");
+}
+
+TEST_CASE("cause: two operators use one window, and the slow rank clears what the next one has set") {
+  std::atomic<bool> combine_has_set = false;
+  const auto dispatch = [&](CoreContext& context) {
+    if (context.rank() == Rank{0}) return context.signal(Rank{1}, window_of(context, Rank{0}), SignalOp::set, 1);
+    await(context, window_of(context, Rank{0}), 1, Compare::equal);
+    while (!combine_has_set) std::this_thread::yield();
+    context.signal(Rank{1}, window_of(context, Rank{0}), SignalOp::set, 0);
+  };
+  const auto combine = [&](CoreContext& context) {
+    if (context.rank() == Rank{0}) {
+      context.signal(Rank{1}, window_of(context, Rank{0}), SignalOp::set, 1);
+      combine_has_set = true;
+      return await(context, flag_of(context, Rank{1}), 1);
+    }
+    await(context, window_of(context, Rank{0}), 1, Compare::equal);
+    context.signal(Rank{0}, flag_of(context, Rank{1}), SignalOp::set, 1);
+  };
+  CHECK(found(2, with_window(1, shmem::Writers::source_and_owner), [&](World& world) -> Result<void> {
+          if (auto done = world.all().launch("dispatch", dispatch); !done) return done;
+          return world.all().launch("combine", combine);
+        }) == "deadlock cycle: shared flag window");
+}
+
+TEST_CASE("cause: another path clears its flags where the rounds of core 0 are counted") {
+  CHECK(found(2, small_config(2, kFaithful202607), [](World& world) -> Result<void> {
+          Communicator& comm = world.all();
+          const auto barrier = [](CoreContext& context) {
+            ZeroBufferSync sync(context);
+            sync.barrier_all();
+          };
+          // So many that the next round, of core 1, has another buffer than round 0.
+          for (const char* op : {"notify", "dispatch"}) {
+            if (auto done = comm.launch(op, barrier); !done) return done;
+          }
+          const auto done = comm.launch("combine_ll", [](CoreContext& context) {
+            constexpr std::uint64_t kClear = 0;
+            if (context.core() == Core{0}) {
+              context.put(context.rank(), context.map().magic_of(Core{0}), std::span{&kClear, 1});
+            }
+          });
+          if (!done) return done;
+          return comm.launch("notify", barrier);
+        }) == "overrun: two paths on one region");
+}
+
+TEST_CASE("cause: a second consumer takes the fill that the first one waits for") {
+  CHECK(found(2, with_window(3, shmem::Writers::source_and_owner), launched("exchange", [](CoreContext& context) {
+                const Rank peer = next_of(context);
+                const Slot mine = window_of(context, peer);
+                const auto act = [&](Core core, const auto& step) {
+                  if (context.core() == core) step();
+                  context.sync_all();
+                };
+                const auto take = [&] { await(context, mine, 1, Compare::equal); };
+                const auto take_and_reset = [&] {
+                  take();
+                  context.signal(context.rank(), mine, SignalOp::set, 0);
+                };
+                act(Core{0}, [&] { fill(context, peer); });
+                act(Core{1}, take_and_reset);
+                act(Core{0}, [&] { fill(context, peer); });
+                act(Core{2}, take_and_reset);
+                act(Core{1}, take);
+              })) == "deadlock cycle: double reset");
+}
+
+TEST_CASE("cause: a launch of one rank has fewer cores than the other waits for") {
+  CHECK(found(2, small_config(2), [](World& world) {
+          return world.all().launch("exchange", world.rank() == Rank{1} ? 1 : 2, [](CoreContext& context) {
+            const auto event = static_cast<std::uint32_t>(context.core().value());
+            context.signal(next_of(context), flag_of(context, context.rank(), event), SignalOp::set, 1);
+            await(context, flag_of(context, next_of(context), event), 1);
+            context.sync_all();
+            if (context.core() != Core{0}) return;
+            context.signal(next_of(context), flag_of(context, context.rank()), SignalOp::set, 2);
+            await(context, flag_of(context, next_of(context)), 2);
+          });
+        }) == "deadlock cycle: core-count drift");
 }

@@ -50,6 +50,8 @@ constexpr std::array kFaultLines{
     "any 1: stop",
     "rank 0 wait 7 sync_all: kill",
     "get 5: stall",
+    "rank 1 any *: weak",
+    "put_signal 2 flag: hold",
 };
 
 }  // namespace
@@ -94,6 +96,10 @@ TEST_CASE("fault plan: every action and its amount") {
   const Fault drawn = fault_in("any 1: delay 0-5us");
   CHECK(drawn.shortest == std::chrono::microseconds(0));
   CHECK(drawn.longest == std::chrono::microseconds(5));
+  for (const char* call : {"put", "signal", "put_signal", "any"}) {
+    CHECK(fault_in(fmt::format("{} 1: weak", call)).action == FaultAction::weak);
+    CHECK(fault_in(fmt::format("{} 1: hold", call)).action == FaultAction::hold);
+  }
   CHECK(fault_in("any 1: stall").action == FaultAction::stall);
   CHECK(fault_in("any 1: stop").action == FaultAction::stop);
   CHECK(fault_in("any 1: kill").action == FaultAction::kill);
@@ -140,10 +146,12 @@ TEST_CASE("fault plan: each mistake is named with its line and what is right the
       {"put 1:",
        "the end of the line stands where what goes wrong should be: one of drop, late, skip, tear, double, to, slot, "
        "value, "
-       "delay, stall, stop, kill"},
+       "weak, hold, delay, stall, stop, kill"},
       {"put 1: skip", "skip is for get, fence, quiet, wait, not for put"},
       {"wait 1: drop", "drop is for put, signal, put_signal, not for wait"},
       {"put 1: double", "double is for signal, put_signal, not for put"},
+      {"wait 1: weak", "weak is for put, signal, put_signal, any, not for wait"},
+      {"fence 1: hold", "hold is for put, signal, put_signal, any, not for fence"},
       {"any 1: drop", "drop is for put, signal, put_signal, not for any"},
       {"put 1: tear", "the end of the line stands where the number of bytes should be"},
       {"put 1: tear -1", "'-1' stands where the number of bytes should be"},

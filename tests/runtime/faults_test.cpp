@@ -193,3 +193,146 @@ TEST_CASE("faults: ranks that are threads are not started to be killed") {
   CHECK(to_string(result.error()) ==
         "invalid argument: plan:2: kill would end all ranks, which are threads of one process: run them as processes");
 }
+
+namespace {
+
+/// Rank 1 asks and waits for an answer, which rank 0 gives once it is asked.
+Outcomes ask_and_answer(std::string_view plan, bool completes) {
+  return run_ranks(2, config_with_faults(1, plan), [completes](World& world) {
+    return launch_and_meet(world, "ask", [completes](CoreContext& context) {
+      const Rank me = context.rank();
+      if (me == Rank{0}) wait_in_hand(context, 1);
+      if (me == Rank{1}) context.put(Rank{0}, Offset{0U}, std::string_view{"question"});
+      context.fence(Rank{1 - me.value()});
+      context.signal(Rank{1 - me.value()}, flag_in_hand(context, me.value()), SignalOp::set, 1);
+      if (completes) context.quiet();
+      if (me == Rank{1}) wait_in_hand(context, 0);
+    });
+  });
+}
+
+}  // namespace
+
+TEST_CASE("faults: a signal that its sender has not completed is proven undelivered, with its value and its place") {
+  const std::string plan = "rank 1 in ask signal 1 flag: hold";
+  const std::string proof = proof_among(ask_and_answer(plan, false));
+  CAPTURE(proof);
+  CHECK(contains(proof, "undelivered: a signal that is waited for lies with its sender, which will never complete it"));
+  CHECK(contains(
+      proof, "\n  cause: missing quiet: rank 1 core 0 sent 0x1 to flag[0] from rank 1 of rank 0 at faults_test.cpp:"));
+  CHECK(contains(proof, ", and it lies there still: the core waits at faults_test.cpp:"));
+  CHECK(contains(proof, "\n  what to do: call quiet behind the signal, before this core waits for an answer"));
+  CHECK(contains(proof, "rank 1 sent it 1 time, last 0x1 by core 0 at faults_test.cpp:"));
+  CHECK(contains(proof, "; 1 of them lies with the sender"));
+  CHECK(!contains(proof, "also fits"));
+  // The wait for the signal comes before the wait for the answer.
+  CHECK(proof.find("\n  rank 0 core 0 in ask") < proof.find("\n  rank 1 core 0 in ask"));
+  check_all_well(ask_and_answer(plan, true));
+}
+
+TEST_CASE("faults: a fence lets nothing go, it only puts the signal behind the data that is held") {
+  const std::string plan = "rank 1 in ask put 1: hold";
+  const std::string proof = proof_among(ask_and_answer(plan, false));
+  CAPTURE(proof);
+  CHECK(contains(proof, "undelivered: "));
+  CHECK(contains(proof, "cause: missing quiet: rank 1 core 0 sent 0x1 to flag[0] from rank 1 of rank 0"));
+  check_all_well(ask_and_answer(plan, true));
+}
+
+TEST_CASE("faults: the ledger counts what lies with a core, and no longer once it has landed") {
+  const auto count_to_three = [](std::string_view plan, bool completes) {
+    return proof_among(run_ranks(2, config_with_faults(1, plan), [completes](World& world) {
+      return world.all().launch("count", [completes](CoreContext& context) {
+        if (context.rank() == Rank{0}) {
+          context.wait(flag_in_hand(context, 1), Compare::at_least, 3).ordering_only();
+          return context.signal(Rank{1}, flag_in_hand(context, 0), SignalOp::set, 1);
+        }
+        for (std::uint64_t round = 1; round <= 3; ++round) {
+          context.signal(Rank{0}, flag_in_hand(context, 1), SignalOp::set, round);
+          if (completes) context.quiet();
+        }
+        wait_in_hand(context, 0);
+      });
+    }));
+  };
+  const std::string held = count_to_three("rank 1 in count signal 2: hold", false);
+  CAPTURE(held);
+  CHECK(contains(held, "undelivered: "));
+  CHECK(contains(held, "to be >= 0x3, sees 0x1"));
+  CHECK(contains(held, "rank 1 sent it 3 times, last 0x3 by core 0 at faults_test.cpp:"));
+  CHECK(contains(held, "; 2 of them lie with the sender"));
+  const std::string lost = count_to_three("rank 1 in count signal 1-2: hold\nrank 1 in count signal 3: drop", true);
+  CAPTURE(lost);
+  CHECK(contains(lost, "to be >= 0x3, sees 0x2"));
+  CHECK(contains(lost, "rank 1 signalled it 2 times, last 0x2 by core 0 at faults_test.cpp:"));
+  CHECK(!contains(lost, "undelivered"));
+}
+
+TEST_CASE("faults: what was sent and not completed stays with a core that leaves, and goes with its next quiet") {
+  const auto tell = [](bool goes_on) {
+    return run_ranks(2, config_with_faults(1, "rank 0 in tell signal 1 flag: hold"), [goes_on](World& world) {
+      const Result<void> told = world.all().launch("tell", [](CoreContext& context) {
+        if (context.rank() == Rank{0}) context.signal(Rank{1}, flag_in_hand(context, 0), SignalOp::set, 1);
+        if (context.rank() == Rank{1}) wait_in_hand(context, 0);
+      });
+      return told && goes_on ? world.all().barrier() : told;
+    });
+  };
+  const std::string proof = proof_among(tell(false));
+  CAPTURE(proof);
+  CHECK(contains(proof, "undelivered: "));
+  CHECK(
+      contains(proof, "cause: missing quiet: rank 0 core 0 sent 0x1 to flag[0] from rank 0 of rank 1 at faults_test"));
+  CHECK(contains(proof, ", and it lies there still: the core has left without a quiet"));
+  check_all_well(tell(true));
+}
+
+TEST_CASE("faults: a signal on hold that would end no wait is no cause") {
+  const std::string proof =
+      proof_among(ask_and_answer("rank 1 in ask signal 1: hold\nrank 1 in ask signal 1: value -1", false));
+  CAPTURE(proof);
+  CHECK(!proof.empty());
+  CHECK(!contains(proof, "undelivered"));
+  CHECK(!contains(proof, "missing quiet"));
+}
+
+TEST_CASE("faults: whoever holds a signal and runs is live, and nothing is proven") {
+  const Outcomes outcomes = run_ranks(
+      2, config_with_faults(1, "rank 1 in live signal 1: hold\nrank 1 in live fence 1: stall"), [](World& world) {
+        if (world.rank() == Rank{0}) world.all().set_wait_limit(std::chrono::milliseconds(400));
+        return world.all().launch("live", [](CoreContext& context) {
+          if (context.rank() == Rank{0}) return wait_in_hand(context, 1);
+          context.signal(Rank{0}, flag_in_hand(context, 1), SignalOp::set, 1);
+          context.fence(Rank{0});
+          wait_in_hand(context, 0);
+        });
+      });
+  REQUIRE(outcomes[0].has_value());
+  CHECK(outcomes[0]->code == Errc::deadline);
+}
+
+TEST_CASE("faults: barriers of weak ranks keep their word, whatever is drawn") {
+  for (int seed = 1; seed <= 10; ++seed) {
+    CAPTURE(seed);
+    std::array<std::array<std::uint64_t, 3>, 3> sums{};
+    const std::string plan = fmt::format("seed {}\nany *: weak", seed);
+    check_all_well(run_ranks(3, config_with_faults(2, plan), [&](World& world) {
+      return launch_and_meet(world, "weak", [&](CoreContext& context) {
+        ZeroBufferSync sync(context);
+        for (std::uint64_t round = 1; round <= 3; ++round) {
+          if (context.core() == Core{0}) {
+            for (Rank dst{0}; dst.value() < 3; ++dst)
+              context.put(dst, Offset{8 * context.rank().index()}, std::span{&round, 1});
+            context.quiet();
+          }
+          const shmem::Witness all = sync.barrier_all();
+          std::array<std::uint64_t, 3> row{};
+          context.get(context.rank(), Offset{0U}, row, all);
+          if (context.core() == Core{0}) sums[context.rank().index()][round - 1] = row[0] + row[1] + row[2];
+          sync.barrier_all();
+        }
+      });
+    }));
+    for (const auto& of_rank : sums) CHECK(of_rank == std::array<std::uint64_t, 3>{3, 6, 9});
+  }
+}

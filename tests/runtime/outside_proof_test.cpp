@@ -25,21 +25,23 @@ class Observed {
         memory_(*shmem::ThreadMemory::allocate(2, shape_.memory())),
         control_(*shmem::ThreadMemory::allocate(2, shape_.control_memory())) {}
 
-  [[nodiscard]] shmem::Peers peers_of(Rank rank) {
+  [[nodiscard]] shmem::Peers peers_of(Rank rank, CommunicatorId id = CommunicatorId{0}) {
     shmem::Peers peers;
     peers.rank = rank;
-    peers.mem = {memory_.at(0), memory_.at(1)};
+    const std::uint64_t block = shape_.map.size.value() * id.index();
+    peers.mem = {memory_.at(0) + block, memory_.at(1) + block};
     peers.map = std::make_shared<shmem::BlockMap>(shape_.map);
     peers.slots = std::make_shared<shmem::SlotPlan>(shape_.slots);
     peers.control_map = shape_.control;
     peers.wait_limit = config_.wait_limit;
-    if (rank == kOutside) peers.controls = {block(0), block(1)};
-    if (rank != kOutside) peers.control = block(rank.index());
+    if (rank == kOutside) peers.controls = {control_of(0, id), control_of(1, id)};
+    if (rank != kOutside) peers.control = control_of(rank.index(), id);
+    peers.sharing = shmem::Sharing::threads;
     return peers;
   }
-  void run_rank(Rank rank, const std::function<void(CoreContext&)>& body) {
+  void run_rank(Rank rank, const std::function<void(CoreContext&)>& body, CommunicatorId id = CommunicatorId{0}) {
     const std::unique_ptr<Grid> grid = *Grid::start(1, shmem::Crowd{2});
-    Communicator comm({.peers = peers_of(rank),
+    Communicator comm({.peers = peers_of(rank, id),
                        .members = {Rank{0}, Rank{1}},
                        .profile = config_.profile,
                        .grid = grid.get(),
@@ -49,7 +51,9 @@ class Observed {
   }
 
  private:
-  [[nodiscard]] std::byte* block(std::size_t rank) const { return control_.at(rank) + shmem::kControlHeaderBytes; }
+  [[nodiscard]] std::byte* control_of(std::size_t rank, CommunicatorId id) const {
+    return control_.at(rank) + shmem::kControlHeaderBytes + shape_.control.size().value() * id.index();
+  }
 
   Config config_ = small_config(1);
   JobShape shape_;
@@ -70,7 +74,16 @@ void send_all(const shmem::Peers& peers) {
   }
 }
 
-bool nobody_is_gone(Rank /*member*/) { return false; }
+/// At so many communicators of both ranks.
+Prover::Parts looking_at(Observed& job, int communicators = 1) {
+  const auto views = [&job, communicators] {
+    Prover::Views found;
+    for (CommunicatorId id{0}; id.value() < communicators; ++id)
+      found.push_back({.group = {.id = id, .members = {Rank{0}, Rank{1}}}, .peers = job.peers_of(kOutside, id)});
+    return found;
+  };
+  return {.self = kOutside, .ranks = 2, .views = views, .gone = [](Rank) { return false; }};
+}
 
 }  // namespace
 
@@ -79,12 +92,12 @@ TEST_CASE("outside proof: two ranks that wait for each other") {
   const shmem::Peers peers = job.peers_of(kOutside);
   std::thread first([&] { job.run_rank(Rank{0}, wait_for_the_other); });
   std::thread second([&] { job.run_rank(Rank{1}, wait_for_the_other); });
-  std::optional<Verdict> verdict;
-  while (!verdict) verdict = prove_from_outside(peers, nobody_is_gone, std::chrono::seconds(20));
-  CHECK(verdict->kind == VerdictKind::deadlock_cycle);
-  REQUIRE(verdict->stuck.size() == 2);
-  CHECK(contains(to_string(*verdict), "rank 1 core 0 in ring round 0 waits at outside_proof_test.cpp:"));
-  CHECK(contains(to_string(*verdict), "for flag[0] from rank 0 of rank 1 to be >= 0x1, sees 0x0"));
+  std::optional<Proof> proof;
+  while (!proof) proof = prove_from_outside(looking_at(job), std::chrono::seconds(20));
+  CHECK(proof->verdict.kind == VerdictKind::deadlock_cycle);
+  REQUIRE(proof->verdict.stuck.size() == 2);
+  CHECK(contains(to_string(proof->verdict), "rank 1 core 0 in ring round 0 waits at outside_proof_test.cpp:"));
+  CHECK(contains(to_string(proof->verdict), "for flag[0] from rank 0 of rank 1 to be >= 0x1, sees 0x0"));
   send_all(peers);
   first.join();
   second.join();
@@ -103,15 +116,35 @@ TEST_CASE("outside proof: nothing while one of them runs") {
       wait_for_the_other(context);
     });
   });
-  Prover looker(peers, nobody_is_gone);
-  const auto waits = [&] { return looker.look().sight.of(Rank{0}).front().wait.has_value(); };
+  const Prover looker(looking_at(job));
+  const auto waits = [&] { return looker.look().sights.front().of(Rank{0}).front().wait.has_value(); };
   while (!runs || !waits()) std::this_thread::yield();
-  CHECK(!prove_from_outside(peers, nobody_is_gone, std::chrono::milliseconds(300)).has_value());
+  CHECK(!prove_from_outside(looking_at(job), std::chrono::milliseconds(300)).has_value());
   may_wait = true;
-  std::optional<Verdict> verdict;
-  while (!verdict) verdict = prove_from_outside(peers, nobody_is_gone, std::chrono::seconds(20));
-  CHECK(verdict->stuck.size() == 2);
+  std::optional<Proof> proof;
+  while (!proof) proof = prove_from_outside(looking_at(job), std::chrono::seconds(20));
+  CHECK(proof->verdict.stuck.size() == 2);
   send_all(peers);
+  first.join();
+  second.join();
+}
+
+TEST_CASE("outside proof: through two communicators, and nothing of one of them alone") {
+  Observed job;
+  const CommunicatorId second_id{1};
+  std::thread first([&] { job.run_rank(Rank{0}, wait_for_the_other); });
+  std::thread second([&] { job.run_rank(Rank{1}, wait_for_the_other, second_id); });
+  std::optional<Proof> proof;
+  while (!proof) proof = prove_from_outside(looking_at(job, 2), std::chrono::seconds(20));
+  CHECK(!prove_from_outside(looking_at(job), std::chrono::milliseconds(300)).has_value());
+  CHECK(contains(
+      to_string(proof->verdict),
+      "deadlock cycle: world ranks wait for each other through several communicators: rank 0 waits in ring, "
+      "operator 1 of communicator 0 of all ranks, for rank 1; rank 1 waits in ring, operator 1 of communicator "
+      "1 of world ranks 0 1, for rank 0\n  cause: operator order differs: "));
+  CHECK(proof->lost.empty());
+  send_all(job.peers_of(kOutside));
+  send_all(job.peers_of(kOutside, second_id));
   first.join();
   second.join();
 }

@@ -42,6 +42,8 @@ Sight sight_of(const shmem::SlotPlan& plan, std::vector<CoreSight> cores) {
 
 using Set = std::vector<bool>;
 
+Set stuck_in(const Sight& sight, const Set& ended) { return stuck_set({&sight, 1}, ended); }
+
 /// Whether a set is one whose ranks only wait for each other or for ended ones.
 bool holds_together(const Sight& sight, const Set& ended, const Set& set) {
   for (Rank rank{0}; rank.value() < sight.ranks; ++rank) {
@@ -80,30 +82,30 @@ Set by_trying_all(const Sight& sight, const Set& ended) {
 TEST_CASE("stuck set: a ring of waits is stuck, whoever waits for it too, and one that runs frees all") {
   const shmem::SlotPlan plan = plan_of(4);
   const std::vector<CoreSight> ring{waiting(0, 0, {1}), waiting(1, 1, {2}), waiting(2, 2, {0}), waiting(3, 3, {0})};
-  CHECK(stuck_set(sight_of(plan, ring), Set(4)) == Set{true, true, true, true});
+  CHECK(stuck_in(sight_of(plan, ring), Set(4)) == Set{true, true, true, true});
   std::vector<CoreSight> freed = ring;
   freed[2] = running(2);
-  CHECK(stuck_set(sight_of(plan, freed), Set(4)) == Set(4));
+  CHECK(stuck_in(sight_of(plan, freed), Set(4)) == Set(4));
   freed[2] = idle(2);  // its host may call an operator next
-  CHECK(stuck_set(sight_of(plan, freed), Set(4)) == Set(4));
-  CHECK(stuck_set(sight_of(plan, freed), Set{false, false, true, false}) == Set{true, true, false, true});
+  CHECK(stuck_in(sight_of(plan, freed), Set(4)) == Set(4));
+  CHECK(stuck_in(sight_of(plan, freed), Set{false, false, true, false}) == Set{true, true, false, true});
 }
 
 TEST_CASE("stuck set: any of several is stuck when all are; what holds, may give up or is not known is not stuck") {
   const shmem::SlotPlan plan = plan_of(3);
   std::vector<CoreSight> cores{waiting(0, 0, {1, 2}, Match::any), waiting(1, 1, {0}), running(2)};
-  CHECK(stuck_set(sight_of(plan, cores), Set(3)) == Set(3));
+  CHECK(stuck_in(sight_of(plan, cores), Set(3)) == Set(3));
   cores[2] = waiting(2, 2, {0});
-  CHECK(stuck_set(sight_of(plan, cores), Set(3)) == Set{true, true, true});
+  CHECK(stuck_in(sight_of(plan, cores), Set(3)) == Set{true, true, true});
   cores[1].wait->may_give_up = true;
-  CHECK(stuck_set(sight_of(plan, cores), Set(3)) == Set(3));
+  CHECK(stuck_in(sight_of(plan, cores), Set(3)) == Set(3));
   cores[1].wait->may_give_up = false;
   cores[0].wait->slots.clear();
-  CHECK(stuck_set(sight_of(plan, cores), Set(3)) == Set(3));
+  CHECK(stuck_in(sight_of(plan, cores), Set(3)) == Set(3));
   cores[0] = waiting(0, 0, {1});
   Sight sight = sight_of(plan, cores);
   sight.word = [](Rank owner, Slot slot) { return std::uint64_t{owner == Rank{0} && slot == Slot{1}}; };
-  CHECK(stuck_set(sight, Set(3)) == Set(3));
+  CHECK(stuck_in(sight, Set(3)) == Set(3));
 }
 
 TEST_CASE("stuck set: a credit's owner frees whoever waits for 0, its source whoever waits for 1") {
@@ -119,11 +121,11 @@ TEST_CASE("stuck set: a credit's owner frees whoever waits for 0, its source who
   sight.word = [](Rank owner, Slot slot) { return std::uint64_t{owner == Rank{1} && slot == Slot{0}}; };
   CHECK(sight.writers_of(*sight.cores[0].wait) == std::vector{Rank{1}});  // 0 waits for 1 to give back
   CHECK(sight.writers_of(*sight.cores[1].wait) == std::vector{Rank{2}});  // 1 waits for 2 to fill
-  CHECK(stuck_set(sight, Set(3)) == Set(3));
+  CHECK(stuck_in(sight, Set(3)) == Set(3));
   sight.cores[2] = waits(2, 0, 1, 1);  // 2 waits for 1, and 1 for 2
-  CHECK(stuck_set(sight, Set(3)) == Set{true, true, true});
+  CHECK(stuck_in(sight, Set(3)) == Set{true, true, true});
   sight.cores[2] = idle(2);
-  CHECK(stuck_set(sight, Set{false, false, true}) == Set{true, true, false});
+  CHECK(stuck_in(sight, Set{false, false, true}) == Set{true, true, false});
   sight.cores[0].wait->compare = Compare::not_equal;  // 0, or another value: both may
   sight.cores[0].wait->value = 1;
   CHECK(sight.writers_of(*sight.cores[0].wait) == std::vector{Rank{0}, Rank{1}});
@@ -160,6 +162,27 @@ TEST_CASE("stuck set: as by trying all sets, on random waits") {
       }
     }
     const Sight sight = sight_of(plan, all);
-    CHECK(stuck_set(sight, ended) == by_trying_all(sight, ended));
+    CHECK(stuck_in(sight, ended) == by_trying_all(sight, ended));
   }
+}
+
+TEST_CASE("stuck set: through two communicators, with other numbers of the same ranks") {
+  const shmem::SlotPlan plan = plan_of(2);
+  // World ranks 0 and 1 are members 0 and 1 of the first, 1 and 0 of the second.
+  std::vector<Sight> sights{sight_of(plan, {waiting(0, 0, {1}), idle(1)}),
+                            sight_of(plan, {waiting(0, 0, {1}), idle(1)})};
+  sights[0].members = {Rank{0}, Rank{1}};
+  sights[1].members = {Rank{1}, Rank{0}};
+  CHECK(stuck_set(sights, Set(2)) == Set{true, true});
+  for (const Sight& sight : sights) CHECK(stuck_in(sight, Set(2)) == Set(2));  // the other one may still come
+  sights[0].open_ended = [](Rank member) { return member == Rank{0}; };
+  CHECK(stuck_set(sights, Set(2)) == Set(2));
+  sights[0].open_ended = {};
+  sights[1].cores[0] = running(0);
+  CHECK(stuck_set(sights, Set(2)) == Set(2));
+  // A third rank, in neither operator, could end nothing; one that waits for it is free.
+  sights[1].cores[0] = waiting(0, 0, {1});
+  sights[1].members = {Rank{1}, Rank{2}};
+  CHECK(stuck_set(sights, Set(3)) == Set(3));
+  CHECK(stuck_set(sights, Set{false, false, true}) == Set{true, true, false});
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of runtime/ share: small jobs of threads whose every rank reports, and fabrics that stand in between.
+// What the tests of runtime/ share: small jobs of threads whose every rank reports, and a fabric that stands in between.
 
 #include <doctest/doctest.h>
 
@@ -12,6 +12,7 @@
 
 #include "runtime/world.hpp"
 #include "runtime/zero_buffer_sync.hpp"
+#include "shmem/passing_fabric.hpp"
 
 namespace shmoe::runtime::test {
 
@@ -80,51 +81,13 @@ inline void set_rounds(Communicator& comm, std::uint64_t value) {
   }
 }
 
-/// Passes everything on.
-class PassingFabric : public shmem::Fabric {
+/// The same with a fabric of its own.
+class PassingFabric : public shmem::PassingFabric {
  public:
-  explicit PassingFabric(std::unique_ptr<shmem::Fabric> next) : next_(std::move(next)) {}
-
-  void put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) override {
-    next_->put(dst, to, from, site);
-  }
-  void get(Rank src, Offset from, std::span<std::byte> to, SourceSite site) override {
-    next_->get(src, from, to, site);
-  }
-  std::span<const std::byte> open_read(Rank src, Offset at, Bytes size, SourceSite site) override {
-    return next_->open_read(src, at, size, site);
-  }
-  void close_read(Rank src, Offset at, Bytes size, SourceSite site) override { next_->close_read(src, at, size, site); }
-  std::span<std::byte> open_write(Rank dst, Offset at, Bytes size, SourceSite site) override {
-    return next_->open_write(dst, at, size, site);
-  }
-  void close_write(Rank dst, Offset at, Bytes size, SourceSite site) override {
-    next_->close_write(dst, at, size, site);
-  }
-  void signal(Rank dst, Slot slot, shmem::SignalOp op, std::uint64_t value, SourceSite site) override {
-    next_->signal(dst, slot, op, value, site);
-  }
-  void put_signal(Rank dst, Offset to, std::span<const std::byte> from, Slot slot, shmem::SignalOp op,
-                  std::uint64_t value, SourceSite site) override {
-    next_->put_signal(dst, to, from, slot, op, value, site);
-  }
-  void fence(Rank dst, SourceSite site) override { next_->fence(dst, site); }
-  void quiet(SourceSite site) override { next_->quiet(site); }
-  Result<shmem::Arrival> wait(const shmem::WaitSpec& spec, SourceSite site) override { return next_->wait(spec, site); }
-  std::optional<shmem::Arrival> test(const shmem::WaitSpec& spec, SourceSite site) override {
-    return next_->test(spec, site);
-  }
-  void touch(shmem::Access access, Rank owner, Offset at, Bytes size, SourceSite site) override {
-    next_->touch(access, owner, at, size, site);
-  }
-  void actor(const shmem::ActorEvent& event, SourceSite site) override { next_->actor(event, site); }
-  shmem::Time now() override { return next_->now(); }
-
- protected:
-  [[nodiscard]] shmem::Fabric& next() { return *next_; }
+  explicit PassingFabric(std::unique_ptr<shmem::Fabric> next) : shmem::PassingFabric(*next), owned_(std::move(next)) {}
 
  private:
-  std::unique_ptr<shmem::Fabric> next_;
+  std::unique_ptr<shmem::Fabric> owned_;
 };
 
 }  // namespace shmoe::runtime::test

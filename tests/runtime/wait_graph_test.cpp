@@ -33,8 +33,10 @@ class Graphed {
               .cores = cores_,
               .word = [word](Rank, Slot) { return word; },
               .looked_at = [](Rank, Slot) { return true; }};
-    return WaitGraph(sight_, ended);
+    return WaitGraph({&sight_, 1}, ended);
   }
+
+  [[nodiscard]] const Sight& sight() const { return sight_; }
 
  private:
   shmem::SlotPlan plan_;
@@ -58,11 +60,11 @@ TEST_CASE("wait graph: the root is the rank that runs and has the most behind it
   CHECK(graph.waits_for(Rank{3}).empty());
   CHECK(graph.standing(Rank{0}) == Standing::waits);
   CHECK(graph.standing(Rank{3}) == Standing::goes_on);
-  const auto root = graph.root();
+  const auto root = graph.root(job.sight());
   REQUIRE(root.has_value());
   CHECK(root->rank == Rank{3});
   CHECK(root->behind == Ranks{Rank{0}, Rank{1}, Rank{2}});
-  const std::vector<RankGroup> groups = graph.groups();
+  const std::vector<RankGroup> groups = graph.groups(job.sight());
   REQUIRE(groups.size() == 2);
   CHECK(groups[0].ranks == Ranks{Rank{0}, Rank{1}, Rank{2}});
   CHECK(groups[0].standing == Standing::waits);
@@ -75,10 +77,10 @@ TEST_CASE("wait graph: the root is the rank that runs and has the most behind it
 TEST_CASE("wait graph: a wait that is over holds nobody up; a ring has no root") {
   Graphed job;
   for (int rank = 0; rank < 4; ++rank) job.waits(rank, (rank + 1) % 4, "ring", 1);
-  CHECK(!job.graph().root().has_value());
+  CHECK(!job.graph().root(job.sight()).has_value());
   const WaitGraph over = job.graph(std::vector<bool>(4), 5);
   CHECK(over.standing(Rank{2}) == Standing::goes_on);
-  CHECK(!over.root().has_value());
+  CHECK(!over.root(job.sight()).has_value());
 }
 
 TEST_CASE("wait graph: ranks between operators and ranks that have ended can be the root") {
@@ -86,14 +88,38 @@ TEST_CASE("wait graph: ranks between operators and ranks that have ended can be 
   job.waits(0, 2, "meet", 3);
   job.waits(1, 2, "meet", 3);
   CHECK(job.graph().standing(Rank{2}) == Standing::outside);
-  REQUIRE(job.graph().root().has_value());
-  CHECK(job.graph().root()->rank == Rank{2});
+  REQUIRE(job.graph().root(job.sight()).has_value());
+  CHECK(job.graph().root(job.sight())->rank == Rank{2});
   std::vector<bool> ended(4);
   ended[2] = true;
   const WaitGraph graph = job.graph(ended);
   CHECK(graph.standing(Rank{2}) == Standing::ended);
-  REQUIRE(graph.root().has_value());
-  CHECK(graph.root()->rank == Rank{2});
-  CHECK(graph.root()->behind == Ranks{Rank{0}, Rank{1}});
-  CHECK(graph.groups().size() == 3);
+  REQUIRE(graph.root(job.sight()).has_value());
+  CHECK(graph.root(job.sight())->rank == Rank{2});
+  CHECK(graph.root(job.sight())->behind == Ranks{Rank{0}, Rank{1}});
+  CHECK(graph.groups(job.sight()).size() == 3);
+}
+
+TEST_CASE("wait graph: through two communicators the root is who runs in either, and a group says where it waits") {
+  Graphed first;
+  first.waits(0, 1, "batch 1", 2);
+  static_cast<void>(first.graph());
+  Graphed second;
+  second.waits(1, 2, "batch 2", 3);
+  second.runs(2, "batch 2", 3);
+  static_cast<void>(second.graph());
+  const std::vector<Sight> sights{first.sight(), second.sight()};
+  const WaitGraph graph(sights, std::vector<bool>(4));
+  CHECK(graph.standing(Rank{1}) == Standing::waits);
+  REQUIRE(graph.root(sights[0]).has_value());
+  CHECK(graph.root(sights[0])->rank == Rank{2});
+  CHECK(graph.root(sights[0])->behind == Ranks{Rank{0}});
+  CHECK(graph.root(sights[1])->behind == Ranks{Rank{1}});
+  const std::vector<RankGroup> groups = graph.groups(sights[0]);
+  REQUIRE(groups.size() == 4);
+  CHECK(groups[0].in == sights.data());
+  CHECK(groups[1].in == sights.data() + 1);
+  CHECK(groups[1].op == "batch 2");
+  CHECK(groups[1].round == Round{3});
+  CHECK(groups[3].in == nullptr);
 }

@@ -90,6 +90,20 @@ SHMOE_COMMUNICATORS=3 SHMOE_CORES=2 start overlap 4 0 3 overlap 200
 finish_well 'overlapping communicators'
 all_rounds 'overlapping communicators' overlap 4 200
 
+# T77: the limit of the waits, a minute, is never reached.
+for size in 2 3; do
+  last=$((size - 1))
+  SHMOE_WAIT_LIMIT_MS=60000 SHMOE_COMMUNICATORS=3 SHMOE_CORES=2 start "order$size" "$size" 0 "$last" across
+  finish
+  same_on_all 'another order of communicators' "order$size" 0 "$last" 'deadlock: '
+  same_on_all 'another order of communicators' "order$size" 0 0 'waits in barrier, operator 2 of communicator 1 of world ranks 0 1'
+  same_on_all 'another order of communicators' "order$size" 0 0 "cause: operator order differs: rank $last is in barrier of communicator 2 of world ranks 0 1"
+  for ((rank = 1; rank < size; ++rank)); do
+    same_on_all 'another order of communicators' "order$size" $rank $rank 'rank 0 gave up: '
+  done
+  echo "passed: $size ranks that enter two communicators in different order"
+done
+
 SHMOE_CORES=2 start compact 3 0 2 compact 100
 finish_well 'blocks are moved together'
 all_rounds 'blocks are moved together' compact 3 100

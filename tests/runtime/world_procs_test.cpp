@@ -2,6 +2,7 @@
 //
 //   barriers N          N rounds of put, barrier, check; then finalize
 //   overlap N           N rounds on two communicators of 4 ranks, {0 1 2} and {1 2 3}
+//   across              two communicators of all ranks, the last of which calls their barriers in another order
 //   twice N             N rounds on each of two worlds of this process, which live at the same time
 //   fork N              as barriers, but before each round every rank forks a child, which tries to take part and ends
 //   compact N           N rounds in which blocks come and go, all are moved together, and peers read them
@@ -40,6 +41,7 @@ struct Plan {
   bool odd_dies = false;
   bool overlap = false;
   bool compact = false;
+  bool across = false;
   bool twice = false;
   bool fork = false;
 };
@@ -56,6 +58,7 @@ Plan plan_of(const std::vector<std::string>& args) {
   if (args.size() == 2 && args[0] == "compact") return {.rounds = std::stoi(args[1]), .compact = true};
   if (args.size() == 2 && args[0] == "twice") return {.rounds = std::stoi(args[1]), .twice = true};
   if (args.size() == 2 && args[0] == "fork") return {.rounds = std::stoi(args[1]), .fork = true};
+  if (args.size() == 1 && args[0] == "across") return {.across = true};
   if (args.size() == 1 && args[0] == "die-at-start") {
     die_at_unlink = true;
     return {};
@@ -67,7 +70,7 @@ Plan plan_of(const std::vector<std::string>& args) {
             .odd_dies = args[0] == "die"};
   }
   std::fputs(
-      "usage: barriers N | overlap N | compact N | twice N | fork N | die RANK ROUND | leave RANK ROUND | "
+      "usage: barriers N | overlap N | compact N | across | twice N | fork N | die RANK ROUND | leave RANK ROUND | "
       "die-at-start\n",
       stderr);
   std::exit(2);
@@ -129,6 +132,23 @@ Result<void> overlap(World& world, int rounds) {
     if (Result<void> met = world.all().barrier(); !met) return met;
   }
   return {};
+}
+
+Result<void> across(World& world) {
+  std::vector<Rank> members;
+  for (Rank rank{0}; rank.value() < world.ranks(); ++rank) members.push_back(rank);
+  std::vector<Communicator*> batches;
+  for (const int id : {1, 2}) {
+    const Result<Communicator*> made = world.communicator(CommunicatorId{id}, members);
+    if (!made) return made.error();
+    batches.push_back(*made);
+  }
+  if (Result<void> met = world.all().barrier(); !met) return met;
+  if (world.rank() == members.back()) std::swap(batches[0], batches[1]);
+  for (Communicator* batch : batches) {
+    if (Result<void> met = batch->barrier(); !met) return met;
+  }
+  return world.finalize();
 }
 
 struct Block {
@@ -245,6 +265,10 @@ Result<std::string> run(const Plan& plan) {
     if (Result<void> done = overlap(**world, plan.rounds); !done) return done.error();
     if (Result<void> ended = (*world)->finalize(); !ended) return ended.error();
     return fmt::format("rank {} of {}: {} rounds", (*world)->rank(), (*world)->ranks(), plan.rounds);
+  }
+  if (plan.across) {
+    if (Result<void> done = across(**world); !done) return done.error();
+    return std::string("no deadlock");
   }
   if (plan.twice) {
     if (Result<void> done = twice(**world, *config, plan.rounds); !done) return done.error();

@@ -235,6 +235,75 @@ TEST_CASE("contract: strict mode refuses undeclared writers and the other kind o
   }
 }
 
+TEST_CASE("contract: strict mode refuses words that a slot cannot hold, on both sides; without it they pass") {
+  for (const bool strict : {true, false}) {
+    over_bodies_and_views({.strict = strict}, [&](Job& job) {
+      Fabric& fabric = job.at(0);
+      const std::uint64_t wide = std::uint64_t{1} << 32;
+      const Slot own = job.plan().narrow.at(0, Rank{1});
+      const Slot peers = job.plan().narrow.at(0, Rank{0});
+      const WaitSpec wait{.where = Rank{0}, .slots = {&own, 1}, .compare = Compare::equal, .value = wide};
+      const std::array texts{
+          violation([&] { fabric.signal(Rank{1}, peers, SignalOp::set, wide, kSite); }),
+          violation([&] { (void)fabric.test(wait, kSite); }),
+          strict ? violation([&] { (void)fabric.wait(wait, kSite); }) : "",
+      };
+      if (!strict) {
+        for (const std::string& text : texts) CHECK(text.empty());
+        return;
+      }
+      CHECK(
+          has(texts[0], "rank 0 signals narrow from rank 0 of rank 1 at here.cpp:7 with 0x100000000: its words are 4"));
+      const char* refused =
+          "a wait at here.cpp:7 for narrow from rank 1 of rank 0 compares with 0x100000000: its words are 4 bytes wide";
+      CHECK(has(texts[1], refused));
+      CHECK(has(texts[2], refused));
+      fabric.signal(Rank{1}, peers, SignalOp::set, wide - 1, kSite);
+    });
+  }
+}
+
+TEST_CASE("contract: strict mode refuses a wait on a slot that nobody may write; without it one may look") {
+  for (const bool strict : {true, false}) {
+    over_bodies_and_views({.strict = strict}, [&](Job& job) {
+      Fabric& fabric = job.at(0);
+      const Slot slot = job.plan().beyond.at(0, Rank{2});
+      const WaitSpec wait{.where = Rank{1}, .slots = {&slot, 1}, .value = 1};
+      const char* refused =
+          "a wait at here.cpp:7 for beyond from rank 2 of rank 1, which nobody may write: there are 2 ranks";
+      CHECK(has(violation([&] { (void)fabric.test(wait, kSite); }), strict ? refused : ""));
+      if (strict) CHECK(has(violation([&] { (void)fabric.wait(wait, kSite); }), refused));
+      const Slot last = job.plan().beyond.at(0, Rank{1});
+      CHECK(violation([&] { (void)fabric.test({.where = Rank{0}, .slots = {&last, 1}, .value = 1}, kSite); }).empty());
+    });
+  }
+}
+
+TEST_CASE("contract: strict mode refuses a second reset and a second set of a credit; without it both pass") {
+  for (const bool strict : {true, false}) {
+    over_bodies_and_views({.strict = strict}, [&](Job& job) {
+      Fabric& fabric = job.at(0);
+      const Slot out = job.plan().credit.at(1, Rank{0}, 1);
+      fabric.signal(Rank{1}, out, SignalOp::set, 1, kSite);
+      fabric.quiet(kSite);
+      const std::string set = violation([&] { fabric.signal(Rank{1}, out, SignalOp::set, 1, kSite); });
+      const Slot own = job.plan().credit.at(0, Rank{0}, 0);
+      fabric.signal(Rank{0}, own, SignalOp::set, 1, kSite);
+      fabric.signal(Rank{0}, own, SignalOp::set, 0, kSite);
+      const std::string reset = violation([&] { fabric.signal(Rank{0}, own, SignalOp::set, 0, kSite); });
+      const std::string of_others = violation([&] { fabric.signal(Rank{1}, out, SignalOp::set, 0, kSite); });
+      if (!strict) {
+        for (const std::string& text : {set, reset, of_others}) CHECK(text.empty());
+        return;
+      }
+      CHECK(has(set, "rank 0 core 0 sets credit[1] from rank 0 event 1 of rank 1 at here.cpp:7, which is still 0x1"));
+      CHECK(has(reset,
+                "rank 0 core 0 resets credit[0] from rank 0 event 0 at here.cpp:7, which core 0 has reset already"));
+      CHECK(has(of_others, "only its source may set it, only its owner back to 0"));
+    });
+  }
+}
+
 TEST_CASE("contract: a slot that was never declared, an empty wait, too little room for the words") {
   over_bodies_and_views({}, [](Job& job) {
     Fabric& fabric = job.at(0);

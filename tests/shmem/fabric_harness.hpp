@@ -94,7 +94,7 @@ struct Options {
   std::uint64_t seed = 1;
 };
 
-/// The same map and slots on every rank: the published ones, and four families in the user data.
+/// The same map and slots on every rank: the published ones, and families in the user data.
 struct Plan {
   std::shared_ptr<const BlockMap> map;
   std::shared_ptr<const SlotPlan> slots;
@@ -102,6 +102,8 @@ struct Plan {
   SlotFamily counter;  // added to by any rank, 4 of them
   SlotFamily many;     // set by any rank, 200 of them
   SlotFamily credit;   // set by its source rank, reset by its owner, 2 buffers of 2 events
+  SlotFamily narrow;   // words of 4 bytes
+  SlotFamily beyond;   // of one source more than there are ranks
   ControlMap control;
   Options options;
 
@@ -120,6 +122,8 @@ struct Plan {
                             .sources = ranks,
                             .events = 2,
                             .writers = Writers::source_and_owner});
+    narrow = plan->declare({.name = "narrow", .base = Offset{56 * kKiB}, .sources = ranks, .width = 4});
+    beyond = plan->declare({.name = "beyond", .base = Offset{58 * kKiB}, .sources = ranks + 1});
     control = {.cores = options.cores, .ledger_entries = plan->ledger_size()};
     slots = std::move(plan);
   }

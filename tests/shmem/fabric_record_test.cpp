@@ -337,7 +337,7 @@ TEST_CASE("credit: whoever may not give that value, or whose turn it is not, is 
 
 TEST_CASE("control map: records and entries tile the block without touching") {
   for (const std::int32_t cores : {1, 2, 48}) {
-    const ControlMap map{.cores = cores, .ledger_entries = 1000};
+    const ControlMap map{.cores = cores, .ledger_entries = 1000, .ranks = 33};
     std::byte* block = nullptr;
     const auto at = [&](const void* place) {
       return static_cast<std::uint64_t>(static_cast<const std::byte*>(place) - block);
@@ -352,7 +352,9 @@ TEST_CASE("control map: records and entries tile the block without touching") {
     CHECK(at(&map.ledger(block, 0)) ==
           128U * static_cast<std::uint64_t>(cores + 1) + 576U * static_cast<std::uint64_t>(cores));
     CHECK(at(&map.ledger(block, 999)) + sizeof(LedgerEntry) == at(&map.membership(block)));
-    CHECK(at(&map.membership(block)) + sizeof(Membership) == at(&map.ring(block, Core{0})));
+    CHECK(at(&map.membership(block)) + sizeof(Membership) == at(&map.member(block, Rank{0})));
+    CHECK(at(&map.member(block, Rank{32})) + 4 <= at(&map.ring(block, Core{0})));
+    CHECK(at(&map.ring(block, Core{0})) - at(&map.member(block, Rank{32})) < 4 + 64);
     CHECK(at(&map.ring(block, Core{cores - 1})) + sizeof(EventRing) <= map.size().value());
     CHECK(map.size().value() - at(&map.ring(block, Core{cores - 1})) - sizeof(EventRing) < 4096);
     CHECK(map.size().value() % 4096 == 0);

@@ -8,6 +8,7 @@
 namespace shmoe::apps {
 
 std::vector<runtime::check::Program> operator_programs();
+std::vector<runtime::check::Program> detour_programs();
 /// Barriers and SyncAll, ours and the published ones.
 std::vector<runtime::check::Program> sync_programs();
 std::vector<runtime::check::Program> flag_programs();

@@ -80,7 +80,7 @@ class Operators:
 
     def calls(self, names=CALLS):
         return [c for c in self.source.calls(self.function.start, self.function.end, names)
-                if c.receiver in ("", "context.", "context_->", "sync.", "fabric.", "counter.", "row.")]
+                if c.receiver in ("", "context.", "context_->", "context_.", "sync.", "sync_.", "core.", "fabric.", "counter.", "row.")]
 
     def all(self):
         for operator in (self.left_out, self.weaker_quiet, self.increments, self.sums, self.compares, self.values,

@@ -338,7 +338,7 @@ TEST_CASE("detour: the group changes with every call") {
 }
 
 TEST_CASE("detour: what ranks do not agree on, and what is wrong, is refused on all, and the next call works") {
-  const DetourCase c{.members = ranks_of({0, 1, 2, 3})};
+  const DetourCase c{.members = ranks_of({0, 1, 2, 3}), .elements = 24};
   const auto on_rank_1 = [](auto set) {
     return [set](Rank rank, DetourCase& mine) {
       if (rank == Rank{1}) set(mine);
@@ -352,11 +352,11 @@ TEST_CASE("detour: what ranks do not agree on, and what is wrong, is refused on 
   check_refused(c, on_rank_1([](DetourCase& mine) { mine.members = ranks_of({0, 1, 0}); }),
                 "rank 1: all_to_all_detour: the group names rank 0 twice");
   check_refused(c, on_rank_1([](DetourCase& mine) { mine.elements = 23; }),
-                "rank 1: all_to_all_detour: x has 88 bytes; 23 elements of fp32 are 92");
+                "rank 1: all_to_all_detour: x has 96 bytes; 23 elements of fp32 are 92");
   check_refused(c, on_rank_1([](DetourCase& mine) { mine.elements = -1; }),
                 "rank 1: all_to_all_detour: -1 elements: 0 to ");
   check_refused(c, on_rank_1([](DetourCase& mine) { mine.type = Element::bf16; }),
-                "rank 1: all_to_all_detour: x has 88 bytes; 22 elements of bf16 are 44");
+                "rank 1: all_to_all_detour: x has 96 bytes; 24 elements of bf16 are 48");
 }
 
 TEST_CASE("detour: a window that is too small is refused on all, with both sizes") {

@@ -19,17 +19,14 @@ LegacySync::Flags LegacySync::declare(shmem::SlotPlan& plan, std::string_view na
   const auto events = static_cast<std::uint32_t>(cores);
   const Bytes of_cores{shmem::kSlotStride * static_cast<std::uint64_t>(cores)};
   Flags flags;
-  flags.inner = plan.declare({.name = family_name(name, "inner"),
-                              .base = base,
-                              .events = events,
-                              .writers = shmem::Writers::own_cores});
+  flags.inner = plan.declare(
+      {.name = family_name(name, "inner"), .base = base, .events = events, .writers = shmem::Writers::own_cores});
   flags.outer = plan.declare({.name = family_name(name, "outer"),
                               .base = base + of_cores,
                               .events = events,
                               .writers = shmem::Writers::own_cores});
-  flags.sync = plan.declare({.name = family_name(name, "sync"),
-                             .base = base + of_cores * 2,
-                             .sources = static_cast<std::uint32_t>(ranks)});
+  flags.sync = plan.declare(
+      {.name = family_name(name, "sync"), .base = base + of_cores * 2, .sources = static_cast<std::uint32_t>(ranks)});
   return flags;
 }
 

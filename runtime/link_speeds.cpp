@@ -67,14 +67,16 @@ Result<LinkSpeeds> LinkSpeeds::parse(std::string_view text, std::string_view nam
                                           kMostLinkedRanks)};
     }
     if (first || set_link(*links, words)) continue;
-    return Error{.code = Errc::invalid_argument,
-                 .context = fmt::format("{}:{}: '{}': write \"FROM TO SPEED\", two ranks of 0 to {} and a number of MB/s "
-                                        "above 0, or none",
-                                        name, number, line, links->ranks() - 1)};
+    return Error{
+        .code = Errc::invalid_argument,
+        .context = fmt::format("{}:{}: '{}': write \"FROM TO SPEED\", two ranks of 0 to {} and a number of MB/s "
+                               "above 0, or none",
+                               name, number, line, links->ranks() - 1)};
   }
   if (links) return *std::move(links);
-  return Error{.code = Errc::invalid_argument,
-               .context = fmt::format("{}: no links: write \"ranks N\", then \"FROM TO SPEED\" for each slow link", name)};
+  return Error{
+      .code = Errc::invalid_argument,
+      .context = fmt::format("{}: no links: write \"ranks N\", then \"FROM TO SPEED\" for each slow link", name)};
 }
 
 Result<LinkSpeeds> LinkSpeeds::load(const std::string& path) {

@@ -155,8 +155,7 @@ class ReduceScatterBench final : public CollectiveBench {
 
  private:
   Result<void> ours() override {
-    return ops::reduce_scatter_detour(comm_,
-                                      {.shape = {.elements = elements_}, .x_at = tensor_at_, .y = y_bytes()});
+    return ops::reduce_scatter_detour(comm_, {.shape = {.elements = elements_}, .x_at = tensor_at_, .y = y_bytes()});
   }
   void mpi() override { mpi_reduce_scatter(floats(own_x_), result(Who::mpi)); }
   std::span<float> result(Who /*who*/) override { return floats(own_y_).first(static_cast<std::size_t>(chunk_)); }
@@ -164,9 +163,7 @@ class ReduceScatterBench final : public CollectiveBench {
     const std::int64_t ranks = comm_.ranks();
     return element(0, comm_.rank().value() * chunk_ + i) * static_cast<float>(ranks * (ranks + 1) / 2);
   }
-  [[nodiscard]] std::span<std::byte> y_bytes() const {
-    return own_y_.bytes(0, static_cast<std::size_t>(size_.bytes));
-  }
+  [[nodiscard]] std::span<std::byte> y_bytes() const { return own_y_.bytes(0, static_cast<std::size_t>(size_.bytes)); }
 };
 
 std::vector<double> call_us(const CollectiveBlocks& blocks, Who who, std::int64_t rounds) {
@@ -192,17 +189,16 @@ bool all_right(const CollectiveBlocks& blocks) {
 void add_row(BenchReport& report, const BenchPlace& place, const std::string& name, const CollectiveBlocks& blocks,
              std::int64_t rounds) {
   const std::vector<double> ours = call_us(blocks, Who::ours, rounds);
-  BenchRow row{.name = name,
-               .ranks = place.world.ranks(),
-               .ours_us = estimate(ours).median,
-               .verified = all_right(blocks)};
+  BenchRow row{
+      .name = name, .ranks = place.world.ranks(), .ours_us = estimate(ours).median, .verified = all_right(blocks)};
   report.text += fmt::format("  {:<24}{:>12.2f}", name, *row.ours_us);
   if (place.has_mpi()) {
     const std::vector<double> mpi = call_us(blocks, Who::mpi, rounds);
     const Estimate ratio = estimate(ratios(mpi, ours));
     row.peer_us = estimate(mpi).median;
     row.ratio = ratio.median;
-    report.text += fmt::format("{:>12.2f}{:>8.2f}  {:.2f} to {:.2f}", *row.peer_us, ratio.median, ratio.low, ratio.high);
+    report.text +=
+        fmt::format("{:>12.2f}{:>8.2f}  {:.2f} to {:.2f}", *row.peer_us, ratio.median, ratio.low, ratio.high);
   }
   report.text += '\n';
   report.rows.push_back(row);

@@ -76,7 +76,8 @@ constexpr const char* kCollectivesHelp =
     "Both have the same input, call after call in blocks, by turns; every element of the last call of a block is "
     "checked.\n"
     "Ours writes its chunks straight into the receivers' symmetric output, and reduces from symmetric input.\n"
-    "detour.slow_link: four ranks as threads of rank 0, whose puts are held back as slow links would; its ratio is the\n"
+    "detour.slow_link: four ranks as threads of rank 0, whose puts are held back as slow links would; its ratio is "
+    "the\n"
     "time of the direct way over that of the detour, its value that ratio over the one that the lengths of the shards "
     "predict.";
 constexpr const char* kStartHelp =

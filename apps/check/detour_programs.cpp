@@ -129,14 +129,12 @@ Body detour_body(const Setting& setting, RoundCall call, GroupOf group_of, bool 
     if (!tensor) return std::move(tensor).error();
     for (std::int32_t round = 0; round < rounds; ++round) {
       const std::vector<Rank> members = group_of(comm.ranks(), round);
-      const DetourRound now{.comm = comm,
-                            .shape = {.members = members,
-                                      .type = kDetourType,
-                                      .elements = kDetourElements,
-                                      .window = {*window, size}},
-                            .position = ops::DetourGroup(members, comm.ranks()).position_of(comm.rank()),
-                            .inputs = detour_inputs(members, round),
-                            .tensor = *tensor};
+      const DetourRound now{
+          .comm = comm,
+          .shape = {.members = members, .type = kDetourType, .elements = kDetourElements, .window = {*window, size}},
+          .position = ops::DetourGroup(members, comm.ranks()).position_of(comm.rank()),
+          .inputs = detour_inputs(members, round),
+          .tensor = *tensor};
       if (Result<void> done = call(now, symmetric); !done) return done;
     }
     return {};

@@ -27,11 +27,10 @@ struct NeedWord {
   const char* word;
   ops::Need need;
 };
-constexpr std::array kNeeds{NeedWord{"all-to-all", ops::Need::all_to_all},
-                            NeedWord{"reduce-scatter", ops::Need::reduce_scatter},
-                            NeedWord{"attention-to-experts", ops::Need::attention_to_experts},
-                            NeedWord{"experts-to-attention", ops::Need::experts_to_attention},
-                            NeedWord{"dispatch", ops::Need::dispatch}};
+constexpr std::array kNeeds{
+    NeedWord{"all-to-all", ops::Need::all_to_all}, NeedWord{"reduce-scatter", ops::Need::reduce_scatter},
+    NeedWord{"attention-to-experts", ops::Need::attention_to_experts},
+    NeedWord{"experts-to-attention", ops::Need::experts_to_attention}, NeedWord{"dispatch", ops::Need::dispatch}};
 
 struct ChooseOptions {
   std::string need;
@@ -55,7 +54,8 @@ Result<std::string> prediction(const ChooseOptions& options, const ops::DetourGr
   for (const Rank source : group.members()) {
     for (Rank memory{0}; memory.value() < options.ranks; ++memory) {
       if (memory == source || links->exists(source, memory)) continue;
-      return fmt::format("no link from rank {} to rank {}: a detour over all lenders is not possible\n", source, memory);
+      return fmt::format("no link from rank {} to rank {}: a detour over all lenders is not possible\n", source,
+                         memory);
     }
   }
   const std::int64_t elements = options.bytes / bytes_of_element(ops::Element::fp32);
@@ -72,10 +72,8 @@ Result<std::string> answer(const ChooseOptions& options) {
     return choose_fault(fmt::format("{}: change --group or --ranks", fault));
   }
   const ops::DetourGroup group(members, options.ranks);
-  const ops::Choice choice = ops::choose(need, {.ranks = options.ranks,
-                                                .communicating = group.size(),
-                                                .bytes = options.bytes,
-                                                .tokens = options.tokens});
+  const ops::Choice choice = ops::choose(
+      need, {.ranks = options.ranks, .communicating = group.size(), .bytes = options.bytes, .tokens = options.tokens});
   std::string text = fmt::format("{}\n{}\n", choice.op, choice.why);
   if (options.links.empty()) return text;
   const auto predicted = prediction(options, group);

@@ -62,8 +62,7 @@ class AllToAllCore {
   }
 
   void receive(std::int32_t source) {
-    const shmem::Witness arrived =
-        consume_token(sync_.wait_flag(call_.group().member(source), event_, kShardsSent));
+    const shmem::Witness arrived = consume_token(sync_.wait_flag(call_.group().member(source), event_, kShardsSent));
     each_part(call_, me_, context_.core(), context_.cores(), [&](std::int32_t shard, const ShardPart& part) {
       if (!is_direct(shard)) fetch(source, part, arrived);
     });
@@ -72,9 +71,8 @@ class AllToAllCore {
   void fetch(std::int32_t source, const ShardPart& part, const shmem::Witness& arrived) {
     const Offset from = call_.place(source, me_) + offset(part.in_shard);
     if (!args_.y_at) {
-      const std::span<std::byte> to =
-          args_.y.subspan(static_cast<std::size_t>(in_y(source, me_, part.elements.first)),
-                          call_.size(part.elements.size()));
+      const std::span<std::byte> to = args_.y.subspan(static_cast<std::size_t>(in_y(source, me_, part.elements.first)),
+                                                      call_.size(part.elements.size()));
       return context_.get(part.memory, from, to, arrived);
     }
     const std::int64_t whole = call_.bytes(part.elements.size());

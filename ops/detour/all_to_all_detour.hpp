@@ -23,8 +23,8 @@ struct AllToAllArgs {
   DetourShape shape;
   std::span<const std::byte> x = {};  // [L] of the type, any own memory
   // One of the two.
-  std::span<std::byte> y = {};        // out: [C * own chunk], any own memory
-  std::optional<Offset> y_at = {};    // out: the same, symmetric; then shard 0 is written straight to its place
+  std::span<std::byte> y = {};      // out: [C * own chunk], any own memory
+  std::optional<Offset> y_at = {};  // out: the same, symmetric; then shard 0 is written straight to its place
 };
 
 /// y[i] = the chunk that the rank at position i has for this one. With a symmetric y and all ranks in the group nothing

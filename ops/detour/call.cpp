@@ -48,10 +48,11 @@ void DetourCall::need_window() {
   const shmem::Region& window = shape_.window;
   const std::uint64_t needed = slots_.size().value();
   if (needed > window.size.value()) {
-    refuse(fmt::format("{} slots of {} bytes are {} bytes, the ipc window has {}: set SHMOE_BUFFSIZE to {} or more (MiB) "
-                       "on every rank, or send less at a time",
-                       group_.size() * group_.size(), slots_.slot(), needed, window.size,
-                       round_up(needed, shmem::kMiB) / shmem::kMiB));
+    refuse(
+        fmt::format("{} slots of {} bytes are {} bytes, the ipc window has {}: set SHMOE_BUFFSIZE to {} or more (MiB) "
+                    "on every rank, or send less at a time",
+                    group_.size() * group_.size(), slots_.slot(), needed, window.size,
+                    round_up(needed, shmem::kMiB) / shmem::kMiB));
   }
   const RowBuffer buffer{.name = "the ipc window", .at = window.at, .rows = 1, .row_bytes = window.size.value()};
   if (needed == 0) return;

@@ -54,7 +54,8 @@ Choice choose(Need need, const NeedSize& size) {
     case Need::dispatch: break;
   }
   if (size.tokens <= kDecodeTokens) {
-    return {"low latency", "a decode step: few tokens, so the counts travel with the rows and each flag is a row's own"};
+    return {"low latency",
+            "a decode step: few tokens, so the counts travel with the rows and each flag is a row's own"};
   }
   return {"normal", "prefill: many tokens, so places are agreed on once, and each row is written once"};
 }

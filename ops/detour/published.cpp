@@ -207,14 +207,16 @@ std::uint64_t next_magic(runtime::CoreContext& context) {
 std::string PublishedSlots::fault(Bytes payload) const {
   const std::string slots = fmt::format("{} x {} slots of {} bytes, in halves of {}", ranks_, ranks_, slot_, half());
   if (half().value() % kGranule != 0) {
-    return fmt::format("the ipc window has {}, no multiple of {}: flags and data would lie across cache lines; set "
-                       "SHMOE_BUFFSIZE so that window / (2 * {}^2) is one, or use the profile safe",
-                       slots, kGranule, ranks_);
+    return fmt::format(
+        "the ipc window has {}, no multiple of {}: flags and data would lie across cache lines; set "
+        "SHMOE_BUFFSIZE so that window / (2 * {}^2) is one, or use the profile safe",
+        slots, kGranule, ranks_);
   }
   if (half() >= kFlagBytes + payload) return {};
-  return fmt::format("the ipc window has {}; {} of flags and {} bytes of data need {}: they would reach into the next "
-                     "slot, and the last one out of the window; raise SHMOE_BUFFSIZE, or use the profile safe",
-                     slots, kFlagBytes, payload, kFlagBytes + payload);
+  return fmt::format(
+      "the ipc window has {}; {} of flags and {} bytes of data need {}: they would reach into the next "
+      "slot, and the last one out of the window; raise SHMOE_BUFFSIZE, or use the profile safe",
+      slots, kFlagBytes, payload, kFlagBytes + payload);
 }
 
 void declare_published_detours(shmem::SlotPlan& plan, const shmem::BlockMap& map) {

@@ -41,8 +41,8 @@ class PublishedSlots {
     return slot(source, target, magic) + kFlagBytes;
   }
   [[nodiscard]] Bytes progress(Rank rank, std::uint64_t magic) const {
-    return slot(rank, rank, magic) + Bytes{shmem::kSlotStride * (kLaunched + static_cast<std::uint64_t>(ranks_) +
-                                                                 rank.index())};
+    return slot(rank, rank, magic) +
+           Bytes{shmem::kSlotStride * (kLaunched + static_cast<std::uint64_t>(ranks_) + rank.index())};
   }
   /// Why calls with so many bytes in a slot are refused; empty where they are not.
   [[nodiscard]] std::string fault(Bytes payload) const;

@@ -122,8 +122,8 @@ class ReduceScatterCore {
       std::pmr::vector<std::span<const std::byte>> rows(context_.workspace());
       rows.reserve(static_cast<std::size_t>(positions_));
       const auto read = [&](Rank memory, Offset at, std::size_t place) {
-        views.push_back(context_.read<std::byte>(memory, at + skipped, scratch.bytes().subspan(place * block, size),
-                                                 arrived));
+        views.push_back(
+            context_.read<std::byte>(memory, at + skipped, scratch.bytes().subspan(place * block, size), arrived));
         rows.push_back(views.back().data());
       };
       const Bytes own = in_x(me_, elements.first);
@@ -164,9 +164,10 @@ void check_published(const runtime::Communicator& comm, const ReduceScatterArgs&
                             name_of(call.shape().type)));
   }
   if (comm.ranks() > kPublishedRanks || elements % comm.ranks() != 0 || elements == 0) {
-    call.refuse(fmt::format("{} elements on {} ranks: the published host takes at most {} ranks and whole shares of at "
-                            "least one element for each; use the profile safe",
-                            elements, comm.ranks(), kPublishedRanks));
+    call.refuse(
+        fmt::format("{} elements on {} ranks: the published host takes at most {} ranks and whole shares of at "
+                    "least one element for each; use the profile safe",
+                    elements, comm.ranks(), kPublishedRanks));
   }
   const Bytes accumulator{4 * static_cast<std::uint64_t>(chunk)};
   if (std::string text = published_fault(comm, call, accumulator); !text.empty()) call.refuse(std::move(text));

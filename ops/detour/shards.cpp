@@ -27,8 +27,7 @@ std::string DetourGroup::fault(std::span<const Rank> members, std::int32_t ranks
   return {};
 }
 
-DetourGroup::DetourGroup(std::span<const Rank> members, std::int32_t ranks)
-    : members_(members.begin(), members.end()) {
+DetourGroup::DetourGroup(std::span<const Rank> members, std::int32_t ranks) : members_(members.begin(), members.end()) {
   const std::string text = fault(members, ranks);
   SHMOE_EXPECTS(text.empty(), "{}", text);
   for (Rank rank{0}; rank.value() < ranks; ++rank) {

@@ -23,9 +23,7 @@ namespace shmoe::ops {
 /// Element types of the detour collectives.
 enum class Element : std::uint8_t { fp16, bf16, fp32, int32 };
 
-constexpr std::int64_t bytes_of_element(Element type) {
-  return type == Element::fp16 || type == Element::bf16 ? 2 : 4;
-}
+constexpr std::int64_t bytes_of_element(Element type) { return type == Element::fp16 || type == Element::bf16 ? 2 : 4; }
 constexpr const char* name_of(Element type) {
   constexpr const char* kNames[] = {"fp16", "bf16", "fp32", "int32"};
   return kNames[static_cast<std::size_t>(type)];
@@ -58,9 +56,7 @@ class DetourGroup {
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(members_.size()); }
   /// D
   [[nodiscard]] std::int32_t detours() const { return static_cast<std::int32_t>(lenders_.size()); }
-  [[nodiscard]] Rank member(std::int32_t position) const {
-    return members_[static_cast<std::size_t>(position)];
-  }
+  [[nodiscard]] Rank member(std::int32_t position) const { return members_[static_cast<std::size_t>(position)]; }
   [[nodiscard]] const std::vector<Rank>& members() const { return members_; }
   /// Ascending, whatever the order of the members.
   [[nodiscard]] Rank lender(std::int32_t detour) const { return lenders_[static_cast<std::size_t>(detour)]; }

@@ -54,8 +54,8 @@ struct WorkedCall {
   std::size_t elements = 0;
   std::function<float(Rank, std::size_t)> input;
   bool reduces = false;
-  std::map<std::int32_t, Values> outputs;   // of a rank
-  std::map<std::int32_t, Words> words;      // in a rank's window
+  std::map<std::int32_t, Values> outputs;  // of a rank
+  std::map<std::int32_t, Words> words;     // in a rank's window
 };
 
 Result<void> call_once(runtime::Communicator& comm, const WorkedCall& worked, std::span<const std::byte> x,
@@ -143,9 +143,10 @@ TEST_CASE("published slots: what a window holds, and what does not fit") {
   CHECK(size(16) == 835'584);
   CHECK(size(32) == 208'896);
   CHECK(PublishedSlots(kDefaultWindow, 2).fault(Bytes{24'641'536}).empty());
-  CHECK(contains(PublishedSlots(kDefaultWindow, 2).fault(Bytes{24'641'537}),
-                 "2 x 2 slots of 53477376 bytes, in halves of 26738688; 2097152 of flags and 24641537 bytes of data need "
-                 "26738689"));
+  CHECK(
+      contains(PublishedSlots(kDefaultWindow, 2).fault(Bytes{24'641'537}),
+               "2 x 2 slots of 53477376 bytes, in halves of 26738688; 2097152 of flags and 24641537 bytes of data need "
+               "26738689"));
   CHECK(PublishedSlots(kDefaultWindow, 4).fault(Bytes{4'587'520}).empty());
   CHECK_FALSE(PublishedSlots(kDefaultWindow, 4).fault(Bytes{4'587'521}).empty());
   CHECK(contains(PublishedSlots(kDefaultWindow, 3).fault(Bytes{0}),
@@ -188,23 +189,22 @@ TEST_CASE("published reduce-scatter: 20 elements between ranks 0 and 1 of four")
 
 TEST_CASE("published reduce-scatter: 24 elements between ranks 0, 1 and 3 of four") {
   constexpr std::uint64_t kSecondWord = 0x1'0000'0002;
-  check_worked(
-      {.members = published_members({0, 1, 3}),
-       .elements = 24,
-       .input = [](Rank rank, std::size_t i) { return static_cast<float>((i + 1) * (rank.index() + 1)); },
-       .reduces = true,
-       .outputs = {{0, numbers(7, 7, 8)}, {1, numbers(63, 7, 8)}, {3, numbers(119, 7, 8)}},
-       .words = {{0, {{6'686'336, kSecondWord}, {60'162'080, kFirstWord}, {167'116'896, kFirstWord}}},
-                 {1, {{73'533'088, kSecondWord}, {180'486'240, kFirstWord}, {20'054'016, kFirstWord}}},
-                 {2,
-                  {{20'054'016, kFirstWord},
-                   {46'792'704, kFirstWord},
-                   {60'162'080, kFirstWord},
-                   {100'270'112, kFirstWord},
-                   {167'116'896, kFirstWord},
-                   {180'486'240, kFirstWord}}},
-                 {3, {{207'226'592, kSecondWord}, {46'792'704, kFirstWord}, {100'270'112, kFirstWord}}}}},
-      5);
+  check_worked({.members = published_members({0, 1, 3}),
+                .elements = 24,
+                .input = [](Rank rank, std::size_t i) { return static_cast<float>((i + 1) * (rank.index() + 1)); },
+                .reduces = true,
+                .outputs = {{0, numbers(7, 7, 8)}, {1, numbers(63, 7, 8)}, {3, numbers(119, 7, 8)}},
+                .words = {{0, {{6'686'336, kSecondWord}, {60'162'080, kFirstWord}, {167'116'896, kFirstWord}}},
+                          {1, {{73'533'088, kSecondWord}, {180'486'240, kFirstWord}, {20'054'016, kFirstWord}}},
+                          {2,
+                           {{20'054'016, kFirstWord},
+                            {46'792'704, kFirstWord},
+                            {60'162'080, kFirstWord},
+                            {100'270'112, kFirstWord},
+                            {167'116'896, kFirstWord},
+                            {180'486'240, kFirstWord}}},
+                          {3, {{207'226'592, kSecondWord}, {46'792'704, kFirstWord}, {100'270'112, kFirstWord}}}}},
+               5);
 }
 
 TEST_CASE("published detours: what they cannot do is refused before anything is sent") {
@@ -214,7 +214,8 @@ TEST_CASE("published detours: what they cannot do is refused before anything is 
       std::vector<std::byte> y(x.size());
       const std::size_t size = static_cast<std::size_t>(shape.elements * bytes_of_element(shape.type));
       const auto input = std::span{x}.first(size);
-      if (!reduces) return ops::all_to_all_detour(world.all(), {.shape = shape, .x = input, .y = std::span{y}.first(size)});
+      if (!reduces)
+        return ops::all_to_all_detour(world.all(), {.shape = shape, .x = input, .y = std::span{y}.first(size)});
       return ops::reduce_scatter_detour(world.all(), {.shape = shape, .x = input, .y = std::span{y}.first(size / 2)});
     };
     return runtime::test::text_of(runtime::test::run_ranks(ranks, published_config(1), body)[0]);

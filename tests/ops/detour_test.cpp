@@ -92,9 +92,8 @@ struct DetourPlace {
 
 Result<void> call_all_to_all(runtime::Communicator& comm, const DetourCase& c, const DetourPlace& place,
                              const Tensor& x, Tensor& y) {
-  ops::AllToAllArgs args{.shape = {.members = c.members, .type = c.type, .elements = c.elements,
-                                   .window = place.window},
-                         .x = x};
+  ops::AllToAllArgs args{
+      .shape = {.members = c.members, .type = c.type, .elements = c.elements, .window = place.window}, .x = x};
   if (c.symmetric) args.y_at = place.tensor;
   if (!c.symmetric) args.y = y;
   Result<void> done = ops::all_to_all_detour(comm, args);
@@ -107,10 +106,10 @@ Result<void> call_all_to_all(runtime::Communicator& comm, const DetourCase& c, c
 
 Result<void> call_reduce_scatter(runtime::Communicator& comm, const DetourCase& c, const DetourPlace& place, Tensor& x,
                                  Tensor& y) {
-  ops::ReduceScatterArgs args{.shape = {.members = c.members, .type = c.type, .elements = c.elements,
-                                        .window = place.window},
-                              .reduction = c.reduction,
-                              .y = y};
+  ops::ReduceScatterArgs args{
+      .shape = {.members = c.members, .type = c.type, .elements = c.elements, .window = place.window},
+      .reduction = c.reduction,
+      .y = y};
   if (c.symmetric) {
     args.x_at = place.tensor;
     std::ranges::copy(x, comm.local<std::byte>(place.tensor, x.size()).begin());
@@ -204,12 +203,10 @@ std::vector<std::string> errors_of(const DetourCase& c, const std::function<void
     Result<void> refused;
     Tensor x(static_cast<std::size_t>(c.elements * bytes_of_element(c.type)));
     Tensor y(x.size());
-    refused = ops::all_to_all_detour(comm, {.shape = {.members = mine.members,
-                                                      .type = mine.type,
-                                                      .elements = mine.elements,
-                                                      .window = given.window},
-                                            .x = x,
-                                            .y = y});
+    refused = ops::all_to_all_detour(
+        comm, {.shape = {.members = mine.members, .type = mine.type, .elements = mine.elements, .window = given.window},
+               .x = x,
+               .y = y});
     if (!refused) errors[comm.rank().index()] = to_string(refused.error());
     const Result<Tensor> good = answer_of(comm, c, *place, 0);
     return good ? Result<void>{} : Result<void>{good.error()};
@@ -231,9 +228,8 @@ void check_refused(const DetourCase& c, const std::function<void(Rank, DetourCas
 TEST_CASE("detour: bitwise as defined, any group of any ranks, in any order") {
   for (const Collective collective : kBoth) {
     for (const bool symmetric : {false, true}) {
-      for (const std::vector<Rank>& members :
-           {ranks_of({0, 1}), ranks_of({1, 0}), ranks_of({3}), ranks_of({0, 1, 3}), ranks_of({2, 0, 3}),
-            ranks_of({3, 2, 1, 0}), std::vector<Rank>{}}) {
+      for (const std::vector<Rank>& members : {ranks_of({0, 1}), ranks_of({1, 0}), ranks_of({3}), ranks_of({0, 1, 3}),
+                                               ranks_of({2, 0, 3}), ranks_of({3, 2, 1, 0}), std::vector<Rank>{}}) {
         check_case({.collective = collective, .members = members, .symmetric = symmetric});
       }
     }
@@ -344,12 +340,18 @@ TEST_CASE("detour: what ranks do not agree on, and what is wrong, is refused on 
       if (rank == Rank{1}) set(mine);
     };
   };
-  check_refused(c, on_rank_1([](DetourCase& mine) { mine.members = ranks_of({0, 1, 2}); }),
+  check_refused(c, on_rank_1([](DetourCase& mine) {
+                  mine.members = ranks_of({0, 1, 2});
+                }),
                 "group size is 3 on rank 1 and 4 on rank 0");
   check_refused(c, on_rank_1([](DetourCase& mine) { mine.members = ranks_of({0, 1, 3, 2}); }), "group is ");
-  check_refused(c, on_rank_1([](DetourCase& mine) { mine.members = ranks_of({0, 1, 4}); }),
+  check_refused(c, on_rank_1([](DetourCase& mine) {
+                  mine.members = ranks_of({0, 1, 4});
+                }),
                 "rank 1: all_to_all_detour: the group names rank 4; there are ranks 0 to 3");
-  check_refused(c, on_rank_1([](DetourCase& mine) { mine.members = ranks_of({0, 1, 0}); }),
+  check_refused(c, on_rank_1([](DetourCase& mine) {
+                  mine.members = ranks_of({0, 1, 0});
+                }),
                 "rank 1: all_to_all_detour: the group names rank 0 twice");
   check_refused(c, on_rank_1([](DetourCase& mine) { mine.elements = 23; }),
                 "rank 1: all_to_all_detour: x has 96 bytes; 23 elements of fp32 are 92");
@@ -364,7 +366,8 @@ TEST_CASE("detour: a window that is too small is refused on all, with both sizes
   // 16 pairs of 6 fp32: a line of 64 bytes each.
   check_refused(
       c, [](Rank, DetourCase& mine) { mine.window = 1023; },
-      "all_to_all_detour: 16 slots of 64 bytes are 1024 bytes, the ipc window has 1023: set SHMOE_BUFFSIZE to 1 or more "
+      "all_to_all_detour: 16 slots of 64 bytes are 1024 bytes, the ipc window has 1023: set SHMOE_BUFFSIZE to 1 or "
+      "more "
       "(MiB) on every rank");
   DetourCase none = c;
   none.window = 0;

@@ -37,12 +37,13 @@ TEST_CASE("links: a line that says nothing is named, with what to write") {
   CHECK(fault_in("0 1 5") == "links:1: '0 1 5': write \"ranks N\" first, N from 1 to 4096");
   CHECK(fault_in("ranks 0") == "links:1: 'ranks 0': write \"ranks N\" first, N from 1 to 4096");
   CHECK(fault_in("ranks 4097") == "links:1: 'ranks 4097': write \"ranks N\" first, N from 1 to 4096");
-  for (const char* line : {"0 2 5", "0 0 5", "-1 0 5", "0 1", "0 1 5 6", "0 1 0", "0 1 -3", "0 1 fast", "0 1 5MB",
-                           "x 1 5", "0 1 nan"}) {
+  for (const char* line :
+       {"0 2 5", "0 0 5", "-1 0 5", "0 1", "0 1 5 6", "0 1 0", "0 1 -3", "0 1 fast", "0 1 5MB", "x 1 5", "0 1 nan"}) {
     CAPTURE(line);
-    CHECK(fault_in(fmt::format("ranks 2\n\n{}\n", line).c_str()) ==
-          fmt::format("links:3: '{}': write \"FROM TO SPEED\", two ranks of 0 to 1 and a number of MB/s above 0, or none",
-                      line));
+    CHECK(
+        fault_in(fmt::format("ranks 2\n\n{}\n", line).c_str()) ==
+        fmt::format("links:3: '{}': write \"FROM TO SPEED\", two ranks of 0 to 1 and a number of MB/s above 0, or none",
+                    line));
   }
   const Result<LinkSpeeds> missing = LinkSpeeds::load("/nonexistent/links");
   REQUIRE_FALSE(missing);

@@ -154,8 +154,10 @@ shmem::SlotPlan slot_plan(const Config& config, const shmem::BlockMap& map) {
   for (std::size_t i = built_in; i < plan.families().size(); ++i) {
     const shmem::SlotFamily& family = plan.families()[i];
     const shmem::Region place{family.base, Bytes{shmem::kSlotStride * family.count()}};
-    const bool low_latency = place.at >= map.low_latency.at && place.end() <= map.low_latency.end();
-    SHMOE_EXPECTS(low_latency || place.end() <= map.user_data.end(),
+    const auto lies_in = [&](const shmem::Region& region) {
+      return place.at >= region.at && place.end() <= region.end();
+    };
+    SHMOE_EXPECTS(lies_in(map.low_latency) || lies_in(map.ipc_data) || place.end() <= map.user_data.end(),
                   "slot family {} ends at {:#x}, beyond the user data, {:#x}", family.name, place.end().value(),
                   map.user_data.end().value());
   }

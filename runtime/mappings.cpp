@@ -15,6 +15,13 @@ shmem::ControlHeader& header_in(const Segment& control) {
   return *reinterpret_cast<shmem::ControlHeader*>(control.data());
 }
 
+/// A job that declares slots in the ipc window will use it.
+bool uses_window(const JobShape& shape) {
+  return std::ranges::any_of(shape.slots.families(), [&](const shmem::SlotFamily& family) {
+    return family.base >= shape.map.ipc_data.at && family.base < shape.map.ipc_data.end();
+  });
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Mappings>> Mappings::create(const JobShape& shape, Rank rank, const std::string& name,
@@ -72,6 +79,10 @@ Result<void> Mappings::commit_block(std::uint64_t block) {
   memory_.front().spread(memory, shape_.map.meta_window(), shape_.ranks);  // everybody touches it on every peer
   const Bytes meta = end_of_words() - Offset{0};
   if (Result<void> pages = commit(memory, meta); !pages) return pages;
+  if (uses_window(shape_)) {
+    const shmem::Region& window = shape_.map.ipc_data;
+    if (Result<void> pages = commit(memory + (window.at - Offset{0}), window.size); !pages) return pages;
+  }
   const Offset control = Offset{shmem::kControlHeaderBytes} + shape_.control.size() * block;
   return control_.at(own_).commit(control, shape_.control.size());
 }

@@ -11,6 +11,7 @@
 
 #include "apps/bench/afd_bench.hpp"
 #include "apps/bench/barrier_bench.hpp"
+#include "apps/bench/collectives_bench.hpp"
 #include "apps/bench/diagnose_bench.hpp"
 #include "apps/bench/ep_bench.hpp"
 #include "apps/bench/heap_bench.hpp"
@@ -78,6 +79,19 @@ constexpr const char* kBarrierHelp =
     "ranks, beside a bare flag there and back.\n\n"
     "  mpirun -np 2 shmoe bench barrier\n"
     "  shmoe run -n 384 --no-prefix -- shmoe bench barrier --rounds 20 --blocks 5    without MPI: ours alone";
+constexpr const char* kCollectivesHelp =
+    "All-to-all and reduce-scatter of fp32 among all ranks, beside MPI_Alltoall and MPI_Reduce_scatter_block, with 1 "
+    "KiB to\n"
+    "16 MiB for each pair of ranks; and what a detour gains where a link is slow.\n\n"
+    "  mpirun -np 2 shmoe bench collectives\n"
+    "  mpirun -np 4 --oversubscribe shmoe bench collectives --most-kib 1024\n\n"
+    "Both have the same input, call after call in blocks, by turns; every element of the last call of a block is "
+    "checked.\n"
+    "Ours writes its chunks straight into the receivers' symmetric output, and reduces from symmetric input.\n"
+    "detour.slow_link: four ranks as threads of rank 0, whose puts are held back as slow links would; its ratio is "
+    "the\n"
+    "time of the direct way over that of the detour, its value that ratio over the one that the lengths of the shards "
+    "predict.";
 constexpr const char* kStartHelp =
     "How long a job takes to start: from the exec of `shmoe run` until every rank has finished layout and notify.\n"
     "Starts the ranks itself.\n\n"
@@ -105,6 +119,7 @@ struct BenchOptions {
   bool small_pages = false;
   AfdPlan afd;
   BarrierPlan barrier;
+  CollectivesPlan collectives;
   StartPlan start;
   DiagnosePlan diagnose;
   std::optional<std::int32_t> cores;
@@ -195,6 +210,16 @@ int run_barrier(const BenchOptions& options) {
        .cores = options.cores,
        .json = options.json,
        .body = [&](BenchPlace& place) { return bench_barrier(place, options.barrier); }});
+}
+
+int run_collectives(const BenchOptions& options) {
+  const CollectivesPlan& plan = options.collectives;
+  return run_bench_job({.name = "shmoe bench collectives",
+                        .options = fmt::format("--blocks {} --most-kib {}{}", plan.blocks, plan.most_kib,
+                                               options.cores ? fmt::format(" --cores {}", *options.cores) : ""),
+                        .cores = options.cores,
+                        .json = options.json,
+                        .body = [&](BenchPlace& place) { return bench_collectives(place, plan); }});
 }
 
 /// A benchmark that is no rank of a job.
@@ -357,6 +382,12 @@ class CommandLine {
     add("barrier", kBarrierHelp, run_barrier, [&](CLI::App& app) {
       add_count(app, "--rounds", options_.barrier.rounds, "rounds of a block, default 1000");
       add_count(app, "--blocks", options_.barrier.blocks, "blocks, default 20");
+      add_cores(app, options_);
+      add_json(app, options_);
+    });
+    add("collectives", kCollectivesHelp, run_collectives, [&](CLI::App& app) {
+      add_count(app, "--blocks", options_.collectives.blocks, "blocks, default 20");
+      add_count(app, "--most-kib", options_.collectives.most_kib, "KiB of a pair, at most; default 16384");
       add_cores(app, options_);
       add_json(app, options_);
     });

@@ -11,6 +11,7 @@ std::vector<runtime::check::Program> operator_programs();
 std::vector<runtime::check::Program> low_latency_programs();
 /// Attention and experts on ranks of their own.
 std::vector<runtime::check::Program> afd_programs();
+std::vector<runtime::check::Program> detour_programs();
 /// Barriers and SyncAll, ours and the published ones.
 std::vector<runtime::check::Program> sync_programs();
 std::vector<runtime::check::Program> flag_programs();

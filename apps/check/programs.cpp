@@ -62,8 +62,9 @@ std::vector<Program> all_programs() {
                       .what = "the same without the fence",
                       .make = [](const Setting& setting) { return hand_over(setting, false); },
                       .expected = VerdictKind::unordered_read});
-  for (const auto list : {sync_programs, flag_programs, handshake_programs, heap_programs, operator_programs,
-                          low_latency_programs, afd_programs, tile_programs, tile_word_programs, fault_programs}) {
+  for (const auto list :
+       {sync_programs, flag_programs, handshake_programs, heap_programs, operator_programs, low_latency_programs,
+        afd_programs, detour_programs, tile_programs, tile_word_programs, fault_programs}) {
     std::ranges::move(list(), std::back_inserter(programs));
   }
   return programs;

@@ -32,6 +32,7 @@ std::vector<Exhibit> collection() {
       non_member_skips(),
       group_changes(),
       round_wraps(),
+      group_of_one(),
       too_few_cores(),
       only_one_direction(),
       option_differs(),

@@ -38,6 +38,7 @@ Exhibit flag_never_set();
 Exhibit non_member_skips();
 Exhibit group_changes();
 Exhibit round_wraps();
+Exhibit group_of_one();
 Exhibit too_few_cores();
 Exhibit only_one_direction();
 Exhibit option_differs();

@@ -17,6 +17,7 @@ constexpr const char* kDescription =
     "  mpirun -np 2 shmoe bench topk        what a row costs at top 9 against top 8\n"
     "  mpirun -np 2 shmoe bench int8        what int8 rows save in dispatch\n"
     "  mpirun -np 2 shmoe bench barrier     a round of the barrier, beside MPI_Barrier\n"
+    "  mpirun -np 2 shmoe bench collectives all-to-all and reduce-scatter, beside MPI\n"
     "  mpirun -np 2 shmoe bench notes       what records, ledger and events cost dispatch and combine\n"
     "  mpirun -np 2 shmoe bench inspection  what it costs them to be looked at\n"
     "  shmoe bench diagnose                 from a deadlock to its printed proof, 8 ranks of 4 cores\n"

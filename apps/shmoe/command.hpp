@@ -22,6 +22,7 @@ void add_run(CLI::App& app, Invocation& invocation);
 void add_moe(CLI::App& app, Invocation& invocation);
 void add_inspect(CLI::App& app, Invocation& invocation);
 void add_diagnose(CLI::App& app, Invocation& invocation);
+void add_choose(CLI::App& app, Invocation& invocation);
 void add_clean(CLI::App& app, Invocation& invocation);
 void add_info(CLI::App& app, Invocation& invocation);
 void add_check(CLI::App& app, Invocation& invocation);

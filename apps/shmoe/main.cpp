@@ -135,6 +135,7 @@ int run_command_line(int argc, char** argv) {
   add_diagnose(app, invocation);
   add_clean(app, invocation);
   add_check(app, invocation);
+  add_choose(app, invocation);
   add_museum(app, invocation);
   add_bench(app, invocation);
   app.footer("\nSettings from the environment:\n" + runtime::settings_text());

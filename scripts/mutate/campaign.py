@@ -41,6 +41,10 @@ TILE_WORLDS = [
     ("reverse_all2all", "r2c1n3"), ("all2all_tiles_merged", "r2c3n3"), ("tile_words", "r3c2n2"),
     ("reverse_all2all", "r3c2n4"), ("reverse_all2all_merged", "r2c3n3"), ("forward_all2all", "r2c1n4"),
     ("all2all_tiles", "r3c2n2"), ("credit_return", "r3c1n4"),
+    ("all_to_all", "r2c2n3"), ("reduce_scatter", "r2c2n3"), ("all_to_all_detour", "r3c1n3"),
+    ("reduce_scatter_detour", "r3c1n3"), ("all_to_all_symmetric", "r3c2n3"), ("reduce_scatter_symmetric", "r3c2n3"),
+    ("all_to_all_detour", "r3c2n3"), ("reduce_scatter_detour", "r3c2n3"), ("all_to_all_detour", "r4c1n2"),
+    ("reduce_scatter_symmetric", "r4c1n2-noviews"), ("all_to_all_symmetric", "r4c1n2-noviews"),
 ]
 
 

@@ -83,7 +83,8 @@ class Operators:
 
     def calls(self, names=CALLS):
         return [c for c in self.source.calls(self.function.start, self.function.end, names)
-                if c.receiver in ("", "context.", "context_->", "sync.", "sync_->", "fabric.", "counter.", "row.", "combiner.")]
+                if c.receiver in ("", "context.", "context_->", "context_.", "sync.", "sync_->", "sync_.", "core.", "fabric.",
+                                  "counter.", "row.", "combiner.")]
 
     def all(self):
         for operator in (self.left_out, self.weaker_quiet, self.increments, self.sums, self.compares, self.values,

@@ -1,0 +1,73 @@
+#include "ops/detour/call.hpp"
+
+#include "ops/ep/place.hpp"
+
+namespace shmoe::ops {
+namespace {
+
+/// So that no product of sizes can wrap.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+
+/// Of a group that cannot be one: all ranks, so that the call can say so on every rank.
+std::span<const Rank> usable(std::span<const Rank> members, std::int32_t ranks) {
+  return DetourGroup::fault(members, ranks).empty() ? members : std::span<const Rank>{};
+}
+
+std::int64_t usable(std::int64_t elements) { return elements >= 0 && elements <= kMostElements ? elements : 0; }
+
+}  // namespace
+
+DetourCall::DetourCall(const runtime::Communicator& comm, std::string_view op, const DetourShape& shape)
+    : comm_(&comm),
+      op_(op),
+      shape_(shape),
+      group_(usable(shape.members, comm.ranks()), comm.ranks()),
+      slots_(group_, usable(shape.elements), shape.type),
+      position_(group_.position_of(comm.rank())),
+      handshake_{runtime::CallCard(op), std::nullopt} {
+  handshake_.card.with("elements", shape.elements)
+      .with("element type", static_cast<std::int64_t>(shape.type))
+      .with("group size", group_.size())
+      .with("group", static_cast<std::int64_t>(group_.digest()))
+      .with("window offset", static_cast<std::int64_t>(shape.window.at.value()))
+      .with("window bytes", static_cast<std::int64_t>(shape.window.size.value()))
+      .with("heap history", static_cast<std::int64_t>(comm.heap_history()));
+  if (std::string text = DetourGroup::fault(shape.members, comm.ranks()); !text.empty()) refuse(std::move(text));
+  if (usable(shape.elements) != shape.elements) {
+    refuse(fmt::format("{} elements: 0 to {} are possible", shape.elements, kMostElements));
+  }
+  shape_.elements = usable(shape.elements);
+}
+
+void DetourCall::refuse(std::string text) {
+  if (handshake_.fault) return;
+  handshake_.fault = fault_of(comm_->rank(), Errc::invalid_argument, fmt::format("{}: {}", op_, text));
+}
+
+void DetourCall::need_window() {
+  const shmem::Region& window = shape_.window;
+  const std::uint64_t needed = slots_.size().value();
+  if (needed > window.size.value()) {
+    refuse(
+        fmt::format("{} slots of {} bytes are {} bytes, the ipc window has {}: set SHMOE_BUFFSIZE to {} or more (MiB) "
+                    "on every rank, or send less at a time",
+                    group_.size() * group_.size(), slots_.slot(), needed, window.size,
+                    round_up(needed, shmem::kMiB) / shmem::kMiB));
+  }
+  const RowBuffer buffer{.name = "the ipc window", .at = window.at, .rows = 1, .row_bytes = window.size.value()};
+  if (needed == 0) return;
+  if (auto fault = place_fault(buffer, comm_->map(), comm_->rank())) refuse(fault->context);
+}
+
+void DetourCall::need_tensor(const char* name, std::size_t size, std::int64_t elements) {
+  if (!position_ || size == this->size(elements)) return;
+  refuse(fmt::format("{} has {} bytes; {} elements of {} are {}", name, size, elements, name_of(shape_.type),
+                     this->size(elements)));
+}
+
+void DetourCall::need_place(const char* name, Offset at, std::int64_t elements) {
+  const RowBuffer buffer{.name = name, .at = at, .rows = elements, .row_bytes = size(1)};
+  if (auto fault = place_fault(buffer, comm_->map(), comm_->rank())) refuse(fault->context);
+}
+
+}  // namespace shmoe::ops

@@ -1,0 +1,214 @@
+#include "ops/detour/reduce_scatter_detour.hpp"
+
+#include <algorithm>
+#include <memory_resource>
+#include <vector>
+
+#include "ops/detour/published.hpp"
+#include "ops/scratch.hpp"
+#include "runtime/zero_buffer_sync.hpp"
+
+namespace shmoe::ops {
+namespace {
+
+constexpr std::uint32_t kTermsSent = 1;  // the only phase
+
+/// Of each source at a time, where its memory cannot be read in place: all of them stay in the cache.
+constexpr std::int64_t kTermBytes = 16 * 1024;
+
+/// Nothing waits in the window.
+bool reads_in_place(const ReduceScatterArgs& args, const DetourCall& call) {
+  return args.x_at.has_value() && call.group().detours() == 0;
+}
+
+/// One core's part of a call.
+class ReduceScatterCore {
+ public:
+  ReduceScatterCore(runtime::CoreContext& context, runtime::ZeroBufferSync& sync, const ReduceScatterArgs& args,
+                    const DetourCall& call)
+      : context_(context),
+        sync_(sync),
+        args_(args),
+        call_(call),
+        me_(*call.position()),
+        positions_(call.group().size()),
+        event_(static_cast<std::uint32_t>(context.core().value())) {}
+
+  void send_and_reduce() {
+    for (std::int32_t step = 1; step < positions_; ++step) send(position(step));
+    const shmem::Witness arrived = wait_for_all();
+    each_part(call_, me_, context_.core(), context_.cores(), [&](std::int32_t /*shard*/, const ShardPart& part) {
+      reduce(part.elements, arrived, [&](std::int32_t step) {
+        const Offset at = call_.place(position(step), me_) + offset(part.in_shard);
+        return Term{.memory = part.memory, .at = at};
+      });
+    });
+  }
+
+  /// Order:   `entered`: all ranks have their x ready
+  void reduce_in_place(const shmem::Witness& entered) {
+    const Slice mine = context_.slice(call_.chunk(me_).size());
+    reduce(mine, entered, [&](std::int32_t step) {
+      return Term{.memory = call_.group().member(position(step)), .at = *args_.x_at + in_x(me_, mine.first)};
+    });
+  }
+
+ private:
+  /// What another position contributes.
+  struct Term {
+    Rank memory;
+    Offset at;
+  };
+  using TermView = shmem::ReadView<std::byte>;
+
+  /// Around from the own one.
+  [[nodiscard]] std::int32_t position(std::int32_t step) const { return (me_ + step) % positions_; }
+  [[nodiscard]] Bytes offset(std::int64_t elements) const {
+    return Bytes{static_cast<std::uint64_t>(call_.bytes(elements))};
+  }
+  [[nodiscard]] Bytes in_x(std::int32_t target, std::int64_t element) const {
+    return offset(call_.chunk(target).first + element);
+  }
+
+  void send(std::int32_t target) {
+    each_part(call_, target, context_.core(), context_.cores(), [&](std::int32_t /*shard*/, const ShardPart& part) {
+      carry(part.memory, call_.place(me_, target) + offset(part.in_shard), target, part.elements);
+    });
+    sync_.set_flag(call_.group().member(target), event_, kTermsSent);
+  }
+
+  void carry(Rank memory, Offset to, std::int32_t target, Slice elements) {
+    each_own_piece(target, elements, [&](std::int64_t done, std::span<const std::byte> piece) {
+      context_.put(memory, to + Bytes{static_cast<std::uint64_t>(done)}, piece);
+    });
+  }
+
+  /// Own memory as it is, symmetric memory through the fabric.
+  template <class Act>
+  void each_own_piece(std::int32_t target, Slice elements, Act act) {
+    const std::uint64_t first = in_x(target, elements.first).value();
+    const std::int64_t whole = call_.bytes(elements.size());
+    if (!args_.x_at) return act(0, args_.x.subspan(first, static_cast<std::size_t>(whole)));
+    const Scratch scratch(context_.workspace(), static_cast<std::size_t>(std::min(whole, kTermBytes)));
+    for (std::int64_t done = 0; done < whole; done += kTermBytes) {
+      const auto size = static_cast<std::size_t>(std::min(kTermBytes, whole - done));
+      const Offset from = *args_.x_at + Bytes{first + static_cast<std::uint64_t>(done)};
+      const auto view =
+          context_.read<std::byte>(context_.rank(), from, scratch.bytes().first(size), shmem::Witness::own());
+      act(done, view.data());
+    }
+  }
+
+  shmem::Witness wait_for_all() {
+    shmem::Witness arrived = shmem::Witness::own();
+    for (std::int32_t step = 1; step < positions_; ++step) {
+      arrived = consume_token(sync_.wait_flag(call_.group().member(position(step)), event_, kTermsSent));
+    }
+    return arrived;
+  }
+
+  /// `term_of(step)`: of the position that many steps on.
+  template <class TermOf>
+  void reduce(Slice elements, const shmem::Witness& arrived, TermOf term_of) {
+    const std::int64_t whole = call_.bytes(elements.size());
+    const auto first = static_cast<std::size_t>(call_.bytes(elements.first));
+    const auto block = static_cast<std::size_t>(std::min(whole, kTermBytes));
+    const Scratch scratch(context_.workspace(), block * static_cast<std::size_t>(positions_));
+    for (std::int64_t done = 0; done < whole; done += kTermBytes) {
+      const auto size = static_cast<std::size_t>(std::min(kTermBytes, whole - done));
+      const Bytes skipped{static_cast<std::uint64_t>(done)};
+      std::pmr::vector<TermView> views(context_.workspace());
+      views.reserve(static_cast<std::size_t>(positions_));
+      std::pmr::vector<std::span<const std::byte>> rows(context_.workspace());
+      rows.reserve(static_cast<std::size_t>(positions_));
+      const auto read = [&](Rank memory, Offset at, std::size_t place) {
+        views.push_back(
+            context_.read<std::byte>(memory, at + skipped, scratch.bytes().subspan(place * block, size), arrived));
+        rows.push_back(views.back().data());
+      };
+      const Bytes own = in_x(me_, elements.first);
+      if (args_.x_at) {
+        read(context_.rank(), *args_.x_at + own, 0);
+      } else {
+        rows.push_back(args_.x.subspan((own + skipped).value(), size));
+      }
+      for (std::int32_t step = 1; step < positions_; ++step) {
+        const Term term = term_of(step);
+        read(term.memory, term.at, static_cast<std::size_t>(step));
+      }
+      reduce_rows(call_.shape().type, args_.reduction, rows,
+                  args_.y.subspan(first + static_cast<std::size_t>(done), size));
+    }
+  }
+
+  runtime::CoreContext& context_;
+  runtime::ZeroBufferSync& sync_;
+  const ReduceScatterArgs& args_;
+  const DetourCall& call_;
+  std::int32_t me_;
+  std::int32_t positions_;
+  std::uint32_t event_;
+};
+
+constexpr std::int32_t kPublishedRanks = 16;
+
+/// In a faithful profile, what L mod C leaves over is left out.
+void check_published(const runtime::Communicator& comm, const ReduceScatterArgs& args, DetourCall& call) {
+  const std::int64_t elements = call.shape().elements;
+  const std::int64_t chunk = elements / call.group().size();
+  call.need_tensor("x", args.x.size(), elements);
+  call.need_tensor("y", args.y.size(), chunk);
+  if (args.x_at) call.refuse("a symmetric x is none of the published operator: give x");
+  if (call.shape().type != Element::fp16) {
+    call.refuse(fmt::format("the published operator takes fp16 alone, not {}: use the profile safe",
+                            name_of(call.shape().type)));
+  }
+  if (comm.ranks() > kPublishedRanks || elements % comm.ranks() != 0 || elements == 0) {
+    call.refuse(
+        fmt::format("{} elements on {} ranks: the published host takes at most {} ranks and whole shares of at "
+                    "least one element for each; use the profile safe",
+                    elements, comm.ranks(), kPublishedRanks));
+  }
+  const Bytes accumulator{4 * static_cast<std::uint64_t>(chunk)};
+  if (std::string text = published_fault(comm, call, accumulator); !text.empty()) call.refuse(std::move(text));
+}
+
+}  // namespace
+
+DetourCall reduce_scatter_call(const runtime::Communicator& comm, const ReduceScatterArgs& args) {
+  DetourCall call(comm, "reduce_scatter_detour", args.shape);
+  if (!comm.profile().handshake) {
+    check_published(comm, args, call);
+    return call;
+  }
+  call.agree_on("reduction", static_cast<std::int64_t>(args.reduction));
+  call.agree_on("x offset", args.x_at ? static_cast<std::int64_t>(args.x_at->value()) : -1);
+  if (args.x_at) {
+    if (!args.x.empty()) call.refuse("x and x_at: give one of them");
+    call.need_place("x_at", *args.x_at, call.shape().elements);
+  } else {
+    call.need_tensor("x", args.x.size(), call.shape().elements);
+  }
+  if (call.position()) call.need_tensor("y", args.y.size(), call.chunk(*call.position()).size());
+  if (!reads_in_place(args, call) && call.group().size() > 1) call.need_window();
+  return call;
+}
+
+void reduce_scatter_kernel(runtime::CoreContext& context, const ReduceScatterArgs& args, const DetourCall& call) {
+  if (!context.profile().handshake) return published_reduce_scatter(context, args, call);
+  runtime::ZeroBufferSync sync(context);
+  const shmem::Witness entered = sync.enter(call.handshake().card, call.handshake().fault);
+  if (!call.position()) return;
+  ReduceScatterCore core(context, sync, args, call);
+  if (!reads_in_place(args, call)) return core.send_and_reduce();
+  core.reduce_in_place(entered);
+  sync.barrier_all();  // whoever leaves may change x
+}
+
+Result<void> reduce_scatter_detour(runtime::Communicator& comm, const ReduceScatterArgs& args) {
+  const DetourCall call = reduce_scatter_call(comm, args);
+  return launch_collective(comm, "reduce_scatter_detour", call.handshake(),
+                           [&](runtime::CoreContext& context) { reduce_scatter_kernel(context, args, call); });
+}
+
+}  // namespace shmoe::ops

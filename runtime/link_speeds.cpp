@@ -1,0 +1,98 @@
+#include "runtime/link_speeds.hpp"
+
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace shmoe::runtime {
+namespace {
+
+constexpr double kMegabyte = 1e6;
+constexpr std::int32_t kMostLinkedRanks = 4096;
+
+template <class Number>
+std::optional<Number> number_in(const std::string& word) {
+  Number value{};
+  const auto [stopped, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc{} || stopped != word.data() + word.size()) return std::nullopt;
+  return value;
+}
+
+std::vector<std::string> words_in(std::string line) {
+  std::istringstream words(line.substr(0, line.find('#')));
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+/// "none", or a positive number.
+std::optional<double> speed_in(const std::string& word) {
+  if (word == "none") return 0.0;
+  const auto speed = number_in<double>(word);
+  if (!speed || !(*speed > 0) || *speed > 1e9) return std::nullopt;
+  return *speed * kMegabyte;
+}
+
+std::optional<LinkSpeeds> ranks_line(const std::vector<std::string>& words) {
+  if (words.size() != 2 || words[0] != "ranks") return std::nullopt;
+  const auto ranks = number_in<std::int32_t>(words[1]);
+  if (!ranks || *ranks < 1 || *ranks > kMostLinkedRanks) return std::nullopt;
+  return LinkSpeeds(*ranks);
+}
+
+bool set_link(LinkSpeeds& links, const std::vector<std::string>& words) {
+  if (words.size() != 3) return false;
+  const auto from = number_in<std::int32_t>(words[0]);
+  const auto to = number_in<std::int32_t>(words[1]);
+  const auto speed = speed_in(words[2]);
+  const auto is_rank = [&](std::optional<std::int32_t> rank) { return rank && *rank >= 0 && *rank < links.ranks(); };
+  if (!is_rank(from) || !is_rank(to) || *from == *to || !speed) return false;
+  links.set(Rank{*from}, Rank{*to}, *speed);
+  return true;
+}
+
+}  // namespace
+
+Result<LinkSpeeds> LinkSpeeds::parse(std::string_view text, std::string_view name) {
+  std::optional<LinkSpeeds> links;
+  std::istringstream lines{std::string(text)};
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    const std::vector<std::string> words = words_in(line);
+    if (words.empty()) continue;
+    const bool first = !links;
+    if (first) links = ranks_line(words);
+    if (!links) {
+      return Error{.code = Errc::invalid_argument,
+                   .context = fmt::format("{}:{}: '{}': write \"ranks N\" first, N from 1 to {}", name, number, line,
+                                          kMostLinkedRanks)};
+    }
+    if (first || set_link(*links, words)) continue;
+    return Error{
+        .code = Errc::invalid_argument,
+        .context = fmt::format("{}:{}: '{}': write \"FROM TO SPEED\", two ranks of 0 to {} and a number of MB/s "
+                               "above 0, or none",
+                               name, number, line, links->ranks() - 1)};
+  }
+  if (links) return *std::move(links);
+  return Error{
+      .code = Errc::invalid_argument,
+      .context = fmt::format("{}: no links: write \"ranks N\", then \"FROM TO SPEED\" for each slow link", name)};
+}
+
+Result<LinkSpeeds> LinkSpeeds::load(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    return Error{.code = Errc::io, .context = fmt::format("cannot read {}, the file of the links", path), .sys = errno};
+  }
+  return parse(text.str(), path);
+}
+
+double LinkSpeeds::seconds(Rank from, Rank to, Bytes size) const {
+  if (from == to) return 0;
+  SHMOE_EXPECTS(exists(from, to), "rank {} writes to rank {}: there is no link between them", from, to);
+  const double speed = speeds_[index(from, to)];
+  return speed == kNoLimit ? 0 : static_cast<double>(size.value()) / speed;
+}
+
+}  // namespace shmoe::runtime

@@ -1,0 +1,59 @@
+#pragma once
+// Links that are slower than shared memory. The data is there at once; what says so waits until the link would have
+// carried it.
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/link_speeds.hpp"
+#include "shmem/passing_fabric.hpp"
+
+namespace shmoe::runtime {
+
+/// The links of one rank, shared by the fabrics of its cores: what they send goes one after the other over each.
+class RankLinks {
+ public:
+  RankLinks(LinkSpeeds speeds, Rank rank)
+      : speeds_(std::move(speeds)), rank_(rank), free_at_(static_cast<std::size_t>(speeds_.ranks())) {}
+
+  /// When bytes that are sent now will have arrived.
+  /// Errors:  a broken contract where there is no link
+  shmem::Time arrival(Rank dst, Bytes size, shmem::Time now);
+
+ private:
+  LinkSpeeds speeds_;
+  Rank rank_;
+  std::mutex mutex_;
+  std::vector<shmem::Time> free_at_;
+};
+
+/// Wraps a fabric. Puts, views for writing and payloads of put_signal take their time on a link, links at the same time;
+/// a fence, a quiet and a put_signal wait for it. Signals and reads take none.
+/// Order:   as the wrapped fabric.
+/// Errors:  as the wrapped fabric; a put where there is no link breaks the contract.
+class ThrottledFabric final : public shmem::PassingFabric {
+ public:
+  ThrottledFabric(std::unique_ptr<shmem::Fabric> next, std::shared_ptr<RankLinks> links, std::int32_t ranks)
+      : PassingFabric(*next),
+        owned_(std::move(next)),
+        links_(std::move(links)),
+        arrives_(static_cast<std::size_t>(ranks)) {}
+
+  void put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) override;
+  void close_write(Rank dst, Offset at, Bytes size, SourceSite site) override;
+  void put_signal(Rank dst, Offset to, std::span<const std::byte> from, Slot slot, shmem::SignalOp op,
+                  std::uint64_t value, SourceSite site) override;
+  void fence(Rank dst, SourceSite site) override;
+  void quiet(SourceSite site) override;
+
+ private:
+  void send(Rank dst, std::size_t size);
+  void hold(shmem::Time until);
+
+  std::unique_ptr<shmem::Fabric> owned_;
+  std::shared_ptr<RankLinks> links_;
+  std::vector<shmem::Time> arrives_;  // what this core has sent, by receiver
+};
+
+}  // namespace shmoe::runtime

@@ -1,0 +1,231 @@
+// The published detour collectives, number by number: the worked examples with their offsets, flags and results, on ranks
+// that are threads; and what they cannot do is refused.
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "ops/detour/published.hpp"
+#include "ops/detour/window.hpp"
+#include "runtime/world.hpp"
+#include "shmem/number.hpp"
+#include "tests/runtime/support.hpp"
+
+using namespace shmoe;
+using ops::Element;
+using ops::PublishedSlots;
+using runtime::test::contains;
+
+namespace {
+
+constexpr Bytes kDefaultWindow{204 * shmem::kMiB};
+constexpr std::uint64_t kFirstWord = 0x1'0000'0001;
+
+runtime::Config published_config(std::int32_t cores, Bytes window = kDefaultWindow) {
+  runtime::Config config = runtime::test::small_config(cores, kFaithful202607);
+  config.ipc_data = window;
+  config.communicators = 1;
+  config.declare_slots = ops::declare_published_detours;
+  return config;
+}
+
+std::vector<std::uint16_t> halves(const std::vector<float>& values) {
+  std::vector<std::uint16_t> bits;
+  for (const float value : values) bits.push_back(shmem::float_to_fp16(value));
+  return bits;
+}
+
+std::vector<float> numbers(float first, float step, std::size_t count) {
+  std::vector<float> values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back(first + step * static_cast<float>(i));
+  return values;
+}
+
+using Values = std::vector<float>;
+
+/// Words of a rank's window, by offset.
+using Words = std::map<std::uint64_t, std::uint64_t>;
+
+struct WorkedCall {
+  std::vector<Rank> members;
+  std::size_t elements = 0;
+  std::function<float(Rank, std::size_t)> input;
+  bool reduces = false;
+  std::map<std::int32_t, Values> outputs;  // of a rank
+  std::map<std::int32_t, Words> words;     // in a rank's window
+};
+
+Result<void> call_once(runtime::Communicator& comm, const WorkedCall& worked, std::span<const std::byte> x,
+                       std::span<std::byte> y) {
+  const Result<shmem::Region> window = ops::allocate_window(comm);
+  if (!window) return window.error();
+  const ops::DetourShape shape{.members = worked.members,
+                               .type = Element::fp16,
+                               .elements = static_cast<std::int64_t>(worked.elements),
+                               .window = *window};
+  return worked.reduces ? ops::reduce_scatter_detour(comm, {.shape = shape, .x = x, .y = y})
+                        : ops::all_to_all_detour(comm, {.shape = shape, .x = x, .y = y});
+}
+
+void check_worked(const WorkedCall& worked, std::int32_t cores) {
+  constexpr std::int32_t kRanks = 4;
+  runtime::test::HostBarrier meet(kRanks);
+  const auto body = [&](runtime::World& world) -> Result<void> {
+    runtime::Communicator& comm = world.all();
+    runtime::test::start_from_zero(comm, meet);
+    Values input;
+    for (std::size_t i = 0; i < worked.elements; ++i) input.push_back(worked.input(comm.rank(), i));
+    const std::vector<std::uint16_t> x = halves(input);
+    const auto expected = worked.outputs.find(comm.rank().value());
+    std::vector<std::uint16_t> y(expected == worked.outputs.end() ? 0 : expected->second.size());
+    Result<void> done = call_once(comm, worked, std::as_bytes(std::span{x}), std::as_writable_bytes(std::span{y}));
+    if (!done) return done;
+    if (expected != worked.outputs.end()) CHECK(y == halves(expected->second));
+    meet.arrive_and_wait();
+    for (const auto& [offset, word] : worked.words.at(comm.rank().value())) {
+      CAPTURE(comm.rank().value());
+      CAPTURE(offset);
+      CHECK(comm.local<std::uint64_t>(comm.map().ipc_data.at + Bytes{offset}, 1)[0] == word);
+    }
+    meet.arrive_and_wait();
+    return {};
+  };
+  runtime::test::check_all_well(runtime::test::run_ranks(kRanks, published_config(cores), body));
+}
+
+std::vector<Rank> published_members(std::initializer_list<int> values) {
+  std::vector<Rank> ranks;
+  for (const int value : values) ranks.emplace_back(value);
+  return ranks;
+}
+
+Values joined(Values a, const Values& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+}  // namespace
+
+TEST_CASE("published slots: the offsets of the worked examples") {
+  const PublishedSlots slots(kDefaultWindow, 4);
+  CHECK(slots.size() == Bytes{13'369'344});
+  CHECK(slots.half() == Bytes{6'684'672});
+  CHECK(slots.slot(Rank{0}, Rank{0}, 1) == Bytes{6'684'672});
+  CHECK(slots.slot(Rank{0}, Rank{0}, 2) == Bytes{0});
+  CHECK(slots.slot(Rank{0}, Rank{1}, 1) == Bytes{20'054'016});
+  CHECK(slots.slot(Rank{0}, Rank{1}, 2) == Bytes{13'369'344});
+  CHECK(slots.slot(Rank{1}, Rank{0}, 1) == Bytes{60'162'048});
+  CHECK(slots.slot(Rank{1}, Rank{0}, 2) == Bytes{53'477'376});
+  CHECK(slots.slot(Rank{1}, Rank{1}, 1) == Bytes{73'531'392});
+  CHECK(slots.slot(Rank{1}, Rank{1}, 2) == Bytes{66'846'720});
+  CHECK(slots.flag(Rank{1}, Rank{0}, 1) == Bytes{60'162'080});
+  CHECK(slots.data(Rank{1}, Rank{0}, 1) == Bytes{62'259'200});
+  CHECK(slots.data(Rank{0}, Rank{1}, 1) == Bytes{22'151'168});
+  CHECK(slots.data(Rank{0}, Rank{0}, 1) == Bytes{8'781'824});
+  CHECK(slots.progress(Rank{0}, 1) == Bytes{6'686'336});
+  CHECK(slots.progress(Rank{1}, 1) == Bytes{73'533'088});
+  CHECK(slots.progress(Rank{3}, 1) == Bytes{207'226'592});
+  CHECK(slots.flag(Rank{3}, Rank{1}, 1) == Bytes{180'486'240});
+  CHECK(slots.data(Rank{3}, Rank{3}, 1) == Bytes{209'321'984});
+}
+
+TEST_CASE("published slots: what a window holds, and what does not fit") {
+  const auto size = [](std::int32_t ranks) { return PublishedSlots(kDefaultWindow, ranks).size().value(); };
+  CHECK(size(2) == 53'477'376);
+  CHECK(size(3) == 23'767'722);
+  CHECK(size(5) == 8'556'380);
+  CHECK(size(6) == 5'941'930);
+  CHECK(size(7) == 4'365'500);
+  CHECK(size(8) == 3'342'336);
+  CHECK(size(16) == 835'584);
+  CHECK(size(32) == 208'896);
+  CHECK(PublishedSlots(kDefaultWindow, 2).fault(Bytes{24'641'536}).empty());
+  CHECK(
+      contains(PublishedSlots(kDefaultWindow, 2).fault(Bytes{24'641'537}),
+               "2 x 2 slots of 53477376 bytes, in halves of 26738688; 2097152 of flags and 24641537 bytes of data need "
+               "26738689"));
+  CHECK(PublishedSlots(kDefaultWindow, 4).fault(Bytes{4'587'520}).empty());
+  CHECK_FALSE(PublishedSlots(kDefaultWindow, 4).fault(Bytes{4'587'521}).empty());
+  CHECK(contains(PublishedSlots(kDefaultWindow, 3).fault(Bytes{0}),
+                 "3 x 3 slots of 23767722 bytes, in halves of 11883861, no multiple of 64"));
+  CHECK(contains(PublishedSlots(kDefaultWindow, 8).fault(Bytes{0}), "8 x 8 slots of 3342336 bytes"));
+}
+
+TEST_CASE("published magic: counts from 1, and starts again behind 2^30 - 1, both of them odd") {
+  CHECK(ops::published_magic(Round{0}) == 1);
+  CHECK(ops::published_magic(Round{1}) == 2);
+  CHECK(ops::published_magic(Round{(1U << 30) - 2}) == (1U << 30) - 1);
+  CHECK(ops::published_magic(Round{(1U << 30) - 1}) == 1);
+}
+
+TEST_CASE("published all-to-all: 22 elements between ranks 0 and 1 of four") {
+  check_worked({.members = published_members({0, 1}),
+                .elements = 22,
+                .input = [](Rank rank, std::size_t i) { return static_cast<float>(100 * rank.index() + i); },
+                .outputs = {{0, joined(numbers(0, 1, 11), numbers(100, 1, 11))},
+                            {1, joined(numbers(11, 1, 11), numbers(111, 1, 11))}},
+                .words = {{0, {{60'162'080, kFirstWord}, {20'054'016, 0}}},
+                          {1, {{20'054'016, kFirstWord}, {60'162'080, 0}}},
+                          {2, {{20'054'016, kFirstWord}, {60'162'080, kFirstWord}}},
+                          {3, {{20'054'016, kFirstWord}, {60'162'080, kFirstWord}}}}},
+               4);
+}
+
+TEST_CASE("published reduce-scatter: 20 elements between ranks 0 and 1 of four") {
+  check_worked({.members = published_members({0, 1}),
+                .elements = 20,
+                .input = [](Rank rank, std::size_t i) { return static_cast<float>(100 * rank.index() + i); },
+                .reduces = true,
+                .outputs = {{0, numbers(100, 2, 10)}, {1, numbers(120, 2, 10)}},
+                .words = {{0, {{6'684'672, kFirstWord}, {6'686'336, kFirstWord}, {60'162'080, kFirstWord}}},
+                          {1, {{73'531'424, kFirstWord}, {73'533'088, kFirstWord}, {20'054'016, kFirstWord}}},
+                          {2, {{20'054'016, kFirstWord}, {60'162'080, kFirstWord}}},
+                          {3, {{20'054'016, kFirstWord}, {60'162'080, kFirstWord}}}}},
+               4);
+}
+
+TEST_CASE("published reduce-scatter: 24 elements between ranks 0, 1 and 3 of four") {
+  constexpr std::uint64_t kSecondWord = 0x1'0000'0002;
+  check_worked({.members = published_members({0, 1, 3}),
+                .elements = 24,
+                .input = [](Rank rank, std::size_t i) { return static_cast<float>((i + 1) * (rank.index() + 1)); },
+                .reduces = true,
+                .outputs = {{0, numbers(7, 7, 8)}, {1, numbers(63, 7, 8)}, {3, numbers(119, 7, 8)}},
+                .words = {{0, {{6'686'336, kSecondWord}, {60'162'080, kFirstWord}, {167'116'896, kFirstWord}}},
+                          {1, {{73'533'088, kSecondWord}, {180'486'240, kFirstWord}, {20'054'016, kFirstWord}}},
+                          {2,
+                           {{20'054'016, kFirstWord},
+                            {46'792'704, kFirstWord},
+                            {60'162'080, kFirstWord},
+                            {100'270'112, kFirstWord},
+                            {167'116'896, kFirstWord},
+                            {180'486'240, kFirstWord}}},
+                          {3, {{207'226'592, kSecondWord}, {46'792'704, kFirstWord}, {100'270'112, kFirstWord}}}}},
+               5);
+}
+
+TEST_CASE("published detours: what they cannot do is refused before anything is sent") {
+  const auto error_of = [](std::int32_t ranks, bool reduces, ops::DetourShape shape) {
+    const auto body = [&](runtime::World& world) -> Result<void> {
+      const std::vector<std::byte> x(static_cast<std::size_t>(shape.elements) * 4);
+      std::vector<std::byte> y(x.size());
+      const std::size_t size = static_cast<std::size_t>(shape.elements * bytes_of_element(shape.type));
+      const auto input = std::span{x}.first(size);
+      if (!reduces)
+        return ops::all_to_all_detour(world.all(), {.shape = shape, .x = input, .y = std::span{y}.first(size)});
+      return ops::reduce_scatter_detour(world.all(), {.shape = shape, .x = input, .y = std::span{y}.first(size / 2)});
+    };
+    return runtime::test::text_of(runtime::test::run_ranks(ranks, published_config(1), body)[0]);
+  };
+  const std::vector<Rank> two = published_members({0, 1});
+  CHECK(contains(error_of(3, false, {.members = two, .type = Element::fp16, .elements = 6}), "no multiple of 64"));
+  CHECK(contains(error_of(8, false, {.members = two, .type = Element::fp16, .elements = 16}),
+                 "they would reach into the next slot"));
+  CHECK(contains(error_of(2, true, {.members = two, .type = Element::fp32, .elements = 4}),
+                 "takes fp16 alone, not fp32: use the profile safe"));
+  CHECK(contains(error_of(4, true, {.members = two, .type = Element::fp16, .elements = 22}),
+                 "22 elements on 4 ranks: the published host takes at most 16 ranks and whole shares"));
+}

@@ -1,0 +1,124 @@
+// Links as a value, and the fabric that keeps to them.
+
+#include "runtime/throttled_fabric.hpp"
+#include "tests/runtime/support.hpp"
+
+using namespace shmoe;
+using namespace shmoe::runtime;
+using namespace shmoe::runtime::test;
+using namespace std::chrono_literals;
+using shmem::Time;
+
+namespace {
+
+std::string fault_in(const char* text) {
+  const Result<LinkSpeeds> links = LinkSpeeds::parse(text, "links");
+  return links ? "none" : links.error().context;
+}
+
+}  // namespace
+
+TEST_CASE("links: what is not named has no limit") {
+  const Result<LinkSpeeds> links = LinkSpeeds::parse("# a comment\n\nranks 3\n0 1 50 # MB/s\n2 0 none\n1 2 0.5\n", "f");
+  REQUIRE(links);
+  CHECK(links->ranks() == 3);
+  CHECK(links->seconds(Rank{0}, Rank{1}, Bytes{100'000'000}) == doctest::Approx(2));
+  CHECK(links->seconds(Rank{1}, Rank{2}, Bytes{1'000'000}) == doctest::Approx(2));
+  CHECK(links->seconds(Rank{1}, Rank{0}, Bytes{100'000'000}) == 0);
+  CHECK(links->seconds(Rank{1}, Rank{1}, Bytes{100'000'000}) == 0);
+  CHECK(links->exists(Rank{0}, Rank{2}));
+  CHECK_FALSE(links->exists(Rank{2}, Rank{0}));
+  CHECK_THROWS_AS(static_cast<void>(links->seconds(Rank{2}, Rank{0}, Bytes{1})), ContractViolation);
+  CHECK_THROWS_AS(static_cast<void>(links->exists(Rank{3}, Rank{0})), ContractViolation);
+}
+
+TEST_CASE("links: a line that says nothing is named, with what to write") {
+  CHECK(fault_in("") == "links: no links: write \"ranks N\", then \"FROM TO SPEED\" for each slow link");
+  CHECK(fault_in("0 1 5") == "links:1: '0 1 5': write \"ranks N\" first, N from 1 to 4096");
+  CHECK(fault_in("ranks 0") == "links:1: 'ranks 0': write \"ranks N\" first, N from 1 to 4096");
+  CHECK(fault_in("ranks 4097") == "links:1: 'ranks 4097': write \"ranks N\" first, N from 1 to 4096");
+  for (const char* line :
+       {"0 2 5", "0 0 5", "-1 0 5", "0 1", "0 1 5 6", "0 1 0", "0 1 -3", "0 1 fast", "0 1 5MB", "x 1 5", "0 1 nan"}) {
+    CAPTURE(line);
+    CHECK(
+        fault_in(fmt::format("ranks 2\n\n{}\n", line).c_str()) ==
+        fmt::format("links:3: '{}': write \"FROM TO SPEED\", two ranks of 0 to 1 and a number of MB/s above 0, or none",
+                    line));
+  }
+  const Result<LinkSpeeds> missing = LinkSpeeds::load("/nonexistent/links");
+  REQUIRE_FALSE(missing);
+  CHECK(contains(to_string(missing.error()), "cannot read /nonexistent/links, the file of the links"));
+}
+
+TEST_CASE("links: what goes over one goes one after the other, and different ones at the same time") {
+  LinkSpeeds speeds(3);
+  speeds.set(Rank{0}, Rank{1}, 1000);
+  speeds.set(Rank{0}, Rank{2}, 500);
+  RankLinks links(speeds, Rank{0});
+  CHECK(links.arrival(Rank{1}, Bytes{1000}, Time{0}) == 1s);
+  CHECK(links.arrival(Rank{1}, Bytes{500}, Time{0}) == 1500ms);
+  CHECK(links.arrival(Rank{2}, Bytes{1000}, Time{0}) == 2s);
+  CHECK(links.arrival(Rank{0}, Bytes{1000}, 3s) == 3s);
+  // Idle in between.
+  CHECK(links.arrival(Rank{1}, Bytes{1000}, 10s) == 11s);
+}
+
+TEST_CASE("throttle: a flag behind a fence, a quiet or its own payload comes no earlier than the link allows") {
+  constexpr Time kCarried = 20ms;
+  LinkSpeeds speeds(2);
+  speeds.set(Rank{0}, Rank{1}, 1000.0 / 0.020);
+  std::vector<Time> took;
+  const auto body = [&](World& world) -> Result<void> {
+    for (int how = 0; how < 3; ++how) {
+      Result<void> done = world.all().launch("throttled", [&](CoreContext& context) {
+        const Slot slot = context.slots().flag().at(0, Rank{0});
+        const auto value = static_cast<std::uint64_t>(how + 1);
+        if (context.rank() == Rank{1}) {
+          std::vector<std::byte> row(1000);
+          const auto arrived = consume_token(context.wait(slot, Compare::at_least, value));
+          context.get(Rank{1}, Offset{0}, row, arrived);
+          CHECK(row == std::vector<std::byte>(1000, static_cast<std::byte>(value)));
+          return;
+        }
+        const std::vector<std::byte> row(1000, static_cast<std::byte>(value));
+        const Time start = context.fabric().now();
+        if (how == 2) {
+          context.put_signal(Rank{1}, Offset{0}, row, slot, shmem::SignalOp::set, value);
+        } else {
+          context.put(Rank{1}, Offset{0}, row);
+          how == 0 ? context.fence(Rank{1}) : context.quiet();
+          context.signal(Rank{1}, slot, shmem::SignalOp::set, value);
+        }
+        took.push_back(context.fabric().now() - start);
+      });
+      if (!done) return done;
+      if (Result<void> met = world.all().barrier(); !met) return met;
+    }
+    return {};
+  };
+  const auto decorate = [&](std::unique_ptr<shmem::Fabric> next, Rank rank,
+                            Core /*core*/) -> std::unique_ptr<shmem::Fabric> {
+    return std::make_unique<ThrottledFabric>(std::move(next), std::make_shared<RankLinks>(speeds, rank), 2);
+  };
+  check_all_well(run_ranks(2, small_config(1), body, decorate));
+  REQUIRE(took.size() == 3);
+  for (const Time time : took) CHECK(time >= kCarried);
+}
+
+TEST_CASE("throttle: a put where there is no link breaks the contract, and names both ranks") {
+  LinkSpeeds speeds(2);
+  speeds.set(Rank{0}, Rank{1}, 0);
+  const auto body = [](World& world) {
+    return world.all().launch("throttled", [](CoreContext& context) {
+      const std::uint64_t word = 1;
+      if (context.rank() == Rank{0}) context.put(Rank{1}, Offset{0}, std::span{&word, 1});
+    });
+  };
+  const auto decorate = [&](std::unique_ptr<shmem::Fabric> next, Rank rank,
+                            Core core) -> std::unique_ptr<shmem::Fabric> {
+    static_cast<void>(core);
+    return std::make_unique<ThrottledFabric>(std::move(next), std::make_shared<RankLinks>(speeds, rank), 2);
+  };
+  const Outcomes outcomes = run_ranks(2, small_config(1), body, decorate);
+  CHECK(contains(text_of(outcomes[0]), "rank 0 writes to rank 1: there is no link between them"));
+}

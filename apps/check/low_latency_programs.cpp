@@ -60,17 +60,9 @@ class LowLatencySteps {
   }
 
   /// The rows that have arrived, and an answer to each.
-  Result<void> experts(std::size_t round) {
-    std::vector<char> wrong(static_cast<std::size_t>(comm_->cores()));
-    Result<void> done = comm_->launch("experts", [&](CoreContext& context) {
-      const Slice own = context.slice(std::ssize(at(round).answer.rows[me()]));
-      for (auto row = own.first; row < own.last; ++row) {
-        answer(context, round, static_cast<std::uint64_t>(row), wrong[context.core().index()]);
-      }
-    });
-    const bool good = std::all_of(wrong.begin(), wrong.end(), [](char core) { return core == 0; });
-    return good ? done : differs("expand_x", round);
-  }
+  Result<void> experts(std::size_t round) { return look(round, true); }
+  /// The rows alone; combine copies the answers.
+  Result<void> rows(std::size_t round) { return look(round, false); }
 
   Result<void> combine(std::size_t round) {
     clear_sums(round);
@@ -145,7 +137,20 @@ class LowLatencySteps {
     return sums_[round % 2] == at(round).combined[me()] ? Result<void>{} : differs("the combined rows", round);
   }
 
-  void answer(CoreContext& context, std::size_t round, std::uint64_t row, char& wrong) {
+  Result<void> look(std::size_t round, bool answers) {
+    std::vector<char> wrong(static_cast<std::size_t>(comm_->cores()));
+    Result<void> done = comm_->launch("experts", [&](CoreContext& context) {
+      const Slice own = context.slice(std::ssize(at(round).answer.rows[me()]));
+      for (auto row = own.first; row < own.last; ++row) {
+        check_row(context, round, static_cast<std::uint64_t>(row), wrong[context.core().index()]);
+        if (answers) answer(context, round, static_cast<std::uint64_t>(row));
+      }
+    });
+    const bool good = std::all_of(wrong.begin(), wrong.end(), [](char core) { return core == 0; });
+    return good ? done : differs("expand_x", round);
+  }
+
+  void check_row(CoreContext& context, std::size_t round, std::uint64_t row, char& wrong) {
     const std::size_t size = ops::row_bytes(kCheckedType, kCheckedHidden, problem_->extras.quant);
     std::array<std::byte, kCheckedRow> bytes;
     const auto seen = std::span{bytes}.first(size);
@@ -158,6 +163,9 @@ class LowLatencySteps {
                   shmem::Witness::own());
       if (scale != at(round).scales[me()][row]) wrong = 1;
     }
+  }
+
+  void answer(CoreContext& context, std::size_t round, std::uint64_t row) {
     context.put(context.rank(), room(round).expert_out + Bytes{row * kCheckedRow},
                 std::span{at(round).answers[me()]}.subspan(row * kCheckedRow, kCheckedRow));
   }
@@ -374,7 +382,7 @@ std::vector<Program> low_latency_programs() {
       low_latency_program("low_latency_int8", "the same with int8 rows and their scales", Load::even, every(step),
                           {.quant = ops::Quant::int8}),
       low_latency_program("low_latency_copied", "the same with answers in own memory, which combine copies", Load::even,
-                          every({&L::dispatch, &L::experts, &L::combine_copied})),
+                          every({&L::dispatch, &L::rows, &L::combine_copied})),
       low_latency_program("low_latency_again", "three combines in a row on the same answers", Load::even,
                           every({&L::dispatch, &L::experts, &L::combine, &L::combine, &L::combine})),
       low_latency_program("low_latency_dispatches", "dispatch after dispatch", Load::even,
@@ -394,6 +402,10 @@ std::vector<Program> low_latency_programs() {
       as_published(low_latency_program("published.low_latency", "the published low-latency path, on one core a rank",
                                        Load::even, every(step)),
                    VerdictKind::clean, 1),
+      as_published(low_latency_program("published.low_latency_counts",
+                                       "published dispatch after dispatch, as far as the tables: two cores share them",
+                                       Load::uneven, every({&L::dispatch})),
+                   VerdictKind::clean, 2),
       as_published(
           low_latency_program("published.low_latency_rows",
                               "the same on two cores: the flag of a core says nothing about the rows of another",

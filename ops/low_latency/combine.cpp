@@ -82,9 +82,9 @@ class LowLatencySum {
 };
 
 /// One core's part of a call.
-class Combiner {
+class LowLatencyCombiner {
  public:
-  Combiner(runtime::CoreContext& context, LowLatencySync& sync, const CombineLowLatencyArgs& args)
+  LowLatencyCombiner(runtime::CoreContext& context, LowLatencySync& sync, const CombineLowLatencyArgs& args)
       : context_(&context), sync_(&sync), args_(&args) {}
 
   void tell() {
@@ -225,7 +225,7 @@ Result<void> run_combine(runtime::Communicator& comm, const CombineLowLatencyArg
   Result<void> done = launch_collective(comm, op, handshake, [&](runtime::CoreContext& context) {
     LowLatencySync sync(context, *region, LowLatencySync::Call::combine, handshake);
     if (context.core() == Core{0}) round = sync.round().value();
-    Combiner combiner(context, sync, args);
+    LowLatencyCombiner combiner(context, sync, args);
     combiner.tell();
     // Whoever is at fault learns it now; its peers do so when they finish.
     if (part == CombinePart::whole || sync.fault()) return combiner.sum();
@@ -273,7 +273,7 @@ Result<void> combine_finish(runtime::Communicator& comm, const CombineLowLatency
   Result<void> done = comm.launch("combine_finish", [&](runtime::CoreContext& context) {
     LowLatencySync sync(context, *region, LowLatencySync::Call::combine, handshake, Round{args.tables.combine_round});
     sync.close();
-    Combiner(context, sync, args).sum();
+    LowLatencyCombiner(context, sync, args).sum();
   });
   args.tables.stage = LowLatencyStage::received;
   return done;

@@ -37,10 +37,10 @@ std::int64_t smooth_row_of(std::int32_t column, const SharedExperts& shared) {
 }
 
 /// One core's part of the sending half.
-class Sender {
+class LowLatencySender {
  public:
-  Sender(runtime::CoreContext& context, const LowLatencyRegion& region, LowLatencySync& sync,
-         const DispatchLowLatencyArgs& args, LowLatencyTables& tables)
+  LowLatencySender(runtime::CoreContext& context, const LowLatencyRegion& region, LowLatencySync& sync,
+                   const DispatchLowLatencyArgs& args, LowLatencyTables& tables)
       : context_(&context), region_(&region), sync_(&sync), args_(&args), tables_(&tables) {}
 
   void run() {
@@ -200,10 +200,10 @@ class Sender {
 };
 
 /// One core's part of the receiving half.
-class Receiver {
+class LowLatencyReceiver {
  public:
-  Receiver(runtime::CoreContext& context, const LowLatencyRegion& region, LowLatencySync& sync,
-           const LowLatencyTables& tables)
+  LowLatencyReceiver(runtime::CoreContext& context, const LowLatencyRegion& region, LowLatencySync& sync,
+                     const LowLatencyTables& tables)
       : context_(&context), region_(&region), sync_(&sync), tables_(&tables) {}
 
   void run() {
@@ -280,25 +280,25 @@ void prepare_tables(const DispatchLowLatencyArgs& args, const Handshake& handsha
   tables.expert_token_nums.resize(static_cast<std::size_t>(own));
 }
 
-enum class Part : std::uint8_t { whole, send };
+enum class DispatchPart : std::uint8_t { whole, send };
 
 Result<void> run_dispatch(runtime::Communicator& comm, const DispatchLowLatencyArgs& args, LowLatencyTables& tables,
-                          Part part) {
+                          DispatchPart part) {
   const Result<LowLatencyRegion> region = LowLatencyRegion::find(comm.slots(), comm.map());
   if (!region) return region.error();
   const Handshake handshake = dispatch_low_latency_handshake(args, comm, tables);
   LowLatencyTables spare;  // those in flight stay as they are
   LowLatencyTables& used = in_flight(tables) ? spare : tables;
   prepare_tables(args, handshake, comm, used);
-  const char* op = part == Part::whole ? "dispatch_low_latency" : "dispatch_begin";
+  const char* op = part == DispatchPart::whole ? "dispatch_low_latency" : "dispatch_begin";
   Result<void> done = launch_collective(comm, op, handshake, [&](runtime::CoreContext& context) {
     LowLatencySync sync(context, *region, LowLatencySync::Call::dispatch, handshake);
     if (context.core() == Core{0}) used.round = sync.round().value();
-    Sender(context, *region, sync, args, used).run();
-    if (part == Part::send) return sync.open();
-    Receiver(context, *region, sync, used).run();
+    LowLatencySender(context, *region, sync, args, used).run();
+    if (part == DispatchPart::send) return sync.open();
+    LowLatencyReceiver(context, *region, sync, used).run();
   });
-  if (done) used.stage = part == Part::whole ? LowLatencyStage::received : LowLatencyStage::sent;
+  if (done) used.stage = part == DispatchPart::whole ? LowLatencyStage::received : LowLatencyStage::sent;
   return done;
 }
 
@@ -338,11 +338,11 @@ Handshake dispatch_low_latency_handshake(const DispatchLowLatencyArgs& args, con
 
 Result<void> dispatch_low_latency(runtime::Communicator& comm, const DispatchLowLatencyArgs& args,
                                   LowLatencyTables& tables) {
-  return run_dispatch(comm, args, tables, Part::whole);
+  return run_dispatch(comm, args, tables, DispatchPart::whole);
 }
 
 Result<void> dispatch_begin(runtime::Communicator& comm, const DispatchLowLatencyArgs& args, LowLatencyTables& tables) {
-  return run_dispatch(comm, args, tables, Part::send);
+  return run_dispatch(comm, args, tables, DispatchPart::send);
 }
 
 Result<void> dispatch_finish(runtime::Communicator& comm, LowLatencyTables& tables) {
@@ -355,7 +355,7 @@ Result<void> dispatch_finish(runtime::Communicator& comm, LowLatencyTables& tabl
   const Handshake handshake{runtime::CallCard("dispatch_low_latency"), std::nullopt};
   Result<void> done = comm.launch("dispatch_finish", [&](runtime::CoreContext& context) {
     LowLatencySync sync(context, *region, LowLatencySync::Call::dispatch, handshake, Round{tables.round});
-    Receiver(context, *region, sync, tables).run();
+    LowLatencyReceiver(context, *region, sync, tables).run();
     sync.close();
   });
   tables.stage = done ? LowLatencyStage::received : LowLatencyStage::empty;

@@ -14,152 +14,156 @@ namespace {
 /// So that no product of sizes can wrap.
 constexpr std::int64_t kWidestRow = std::int64_t{1} << 28;
 
-using Fault = std::optional<Error>;
-using Check = Fault (*)(const DispatchLowLatencyArgs&, const runtime::Communicator&, const LowLatencyRegion&);
+using DispatchFault = std::optional<Error>;
+using DispatchCheck = DispatchFault (*)(const DispatchLowLatencyArgs&, const runtime::Communicator&,
+                                        const LowLatencyRegion&);
 
-Fault refuse(const runtime::Communicator& comm, std::string text) {
+DispatchFault refuse_dispatch(const runtime::Communicator& comm, std::string text) {
   return fault_of(comm.rank(), Errc::invalid_argument, std::move(text));
 }
 
-Fault expert_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
-                   const LowLatencyRegion& region) {
+DispatchFault expert_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
+                           const LowLatencyRegion& region) {
   if (args.experts.ranks() != comm.ranks()) {
-    return refuse(comm, fmt::format("the expert map is for {} ranks, the communicator has {}", args.experts.ranks(),
-                                    comm.ranks()));
+    return refuse_dispatch(comm, fmt::format("the expert map is for {} ranks, the communicator has {}",
+                                             args.experts.ranks(), comm.ranks()));
   }
   const SharedExperts& shared = args.shared;
   const bool none = shared == SharedExperts{};
   if (!none &&
       (shared.experts < 1 || shared.ranks < 1 || shared.ranks % shared.experts != 0 || shared.ranks >= comm.ranks())) {
-    return refuse(comm,
-                  fmt::format("{} shared experts on {} of {} ranks: the ranks are a multiple of the experts, and one "
-                              "is left for routed experts at least",
-                              shared.experts, shared.ranks, comm.ranks()));
+    return refuse_dispatch(
+        comm, fmt::format("{} shared experts on {} of {} ranks: the ranks are a multiple of the experts, and one "
+                          "is left for routed experts at least",
+                          shared.experts, shared.ranks, comm.ranks()));
   }
   const std::int64_t columns = std::int64_t{shared.ranks} + args.experts.experts();
   if (columns > region.most_columns()) {
-    return refuse(comm,
-                  fmt::format("{} routed experts and {} shared ranks have {} counts, the low-latency region has room "
-                              "for {}",
-                              args.experts.experts(), shared.ranks, columns, region.most_columns()));
+    return refuse_dispatch(
+        comm, fmt::format("{} routed experts and {} shared ranks have {} counts, the low-latency region has room "
+                          "for {}",
+                          args.experts.experts(), shared.ranks, columns, region.most_columns()));
   }
   return std::nullopt;
 }
 
-Fault token_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
-                  const LowLatencyRegion& /*region*/) {
+DispatchFault token_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
+                          const LowLatencyRegion& /*region*/) {
   if (args.topk < 1 || args.topk > args.experts.experts()) {
-    return refuse(comm, fmt::format("top-k is {} of {} experts", args.topk, args.experts.experts()));
+    return refuse_dispatch(comm, fmt::format("top-k is {} of {} experts", args.topk, args.experts.experts()));
   }
   const std::size_t ids = args.expert_ids.size();
   if (ids % static_cast<std::size_t>(args.topk) != 0) {
-    return refuse(comm, fmt::format("{} expert ids are no whole number of tokens of top-k {}", ids, args.topk));
+    return refuse_dispatch(comm,
+                           fmt::format("{} expert ids are no whole number of tokens of top-k {}", ids, args.topk));
   }
   const std::uint64_t tokens = ids / static_cast<std::size_t>(args.topk);
   const std::uint64_t pairs = tokens * static_cast<std::uint64_t>(args.topk + args.shared.experts);
   if (pairs > std::numeric_limits<std::int32_t>::max()) {
-    return refuse(comm, fmt::format("{} pairs do not fit 32-bit counts", pairs));
+    return refuse_dispatch(comm, fmt::format("{} pairs do not fit 32-bit counts", pairs));
   }
   if (args.hidden < 1 || args.hidden > kWidestRow || args.capacity < 0) {
-    return refuse(comm, fmt::format("expand_x: {} rows of {} elements", args.capacity, args.hidden));
+    return refuse_dispatch(comm, fmt::format("expand_x: {} rows of {} elements", args.capacity, args.hidden));
   }
   const std::uint64_t bytes = tokens * row_bytes(args.dtype, args.hidden);
   if (args.x.size() != bytes) {
-    return refuse(comm, fmt::format("x has {} bytes, {} tokens of {} {} have {}", args.x.size(), tokens, args.hidden,
-                                    shmoe::name_of(args.dtype), bytes));
+    return refuse_dispatch(comm, fmt::format("x has {} bytes, {} tokens of {} {} have {}", args.x.size(), tokens,
+                                             args.hidden, shmoe::name_of(args.dtype), bytes));
   }
   return std::nullopt;
 }
 
-Fault id_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
-               const LowLatencyRegion& /*region*/) {
+DispatchFault id_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
+                       const LowLatencyRegion& /*region*/) {
   const std::int32_t experts = args.experts.experts();
   const auto bad = std::find_if(args.expert_ids.begin(), args.expert_ids.end(),
                                 [&](std::int32_t id) { return id < -1 || id >= experts; });
   if (bad == args.expert_ids.end()) return std::nullopt;
   const std::int64_t pair = bad - args.expert_ids.begin();
-  return refuse(comm, fmt::format("token {}, k {}: expert id {} is not in [-1, {})", pair / args.topk, pair % args.topk,
-                                  *bad, experts));
+  return refuse_dispatch(comm, fmt::format("token {}, k {}: expert id {} is not in [-1, {})", pair / args.topk,
+                                           pair % args.topk, *bad, experts));
 }
 
-Fault mask_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
-                 const LowLatencyRegion& /*region*/) {
+DispatchFault mask_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
+                         const LowLatencyRegion& /*region*/) {
   const std::size_t size = args.active_mask.size();
   const std::size_t pairs = args.expert_ids.size();
   if (size != 0 && size != pairs && size * static_cast<std::size_t>(args.topk) != pairs) {
-    return refuse(comm, fmt::format("the active mask has {} entries: one for each of {} tokens, or of {} pairs", size,
-                                    pairs / static_cast<std::size_t>(args.topk), pairs));
+    return refuse_dispatch(
+        comm, fmt::format("the active mask has {} entries: one for each of {} tokens, or of {} pairs", size,
+                          pairs / static_cast<std::size_t>(args.topk), pairs));
   }
   const auto bad = std::find_if(args.active_mask.begin(), args.active_mask.end(), [](auto entry) { return entry > 1; });
   if (bad == args.active_mask.end()) return std::nullopt;
-  return refuse(
+  return refuse_dispatch(
       comm, fmt::format("entry {} of the active mask is {}, neither 0 nor 1", bad - args.active_mask.begin(), *bad));
 }
 
-Fault quant_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
-                  const LowLatencyRegion& /*region*/) {
+DispatchFault quant_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
+                          const LowLatencyRegion& /*region*/) {
   if (args.quant == Quant::none) {
     if (args.scales.empty() && !args.static_scale) return std::nullopt;
-    return refuse(comm, "smooth scales and static_scale go with int8 rows, and quant is none");
+    return refuse_dispatch(comm, "smooth scales and static_scale go with int8 rows, and quant is none");
   }
   const std::uint64_t rows =
       static_cast<std::uint64_t>(args.shared.experts) + static_cast<std::uint64_t>(args.experts.experts());
   const std::uint64_t entries = rows * static_cast<std::uint64_t>(args.hidden);
   if (!args.scales.empty() && args.scales.size() != entries) {
-    return refuse(comm, fmt::format("{} smooth scales, {} experts with {} columns have {}", args.scales.size(), rows,
-                                    args.hidden, entries));
+    return refuse_dispatch(comm, fmt::format("{} smooth scales, {} experts with {} columns have {}", args.scales.size(),
+                                             rows, args.hidden, entries));
   }
   if (args.static_scale && !(std::isfinite(*args.static_scale) && *args.static_scale > 0)) {
-    return refuse(comm, fmt::format("static_scale is {}, no finite number above 0", *args.static_scale));
+    return refuse_dispatch(comm, fmt::format("static_scale is {}, no finite number above 0", *args.static_scale));
   }
   if (args.dynamic_scales.value() % sizeof(float) == 0) return std::nullopt;
-  return refuse(comm,
-                fmt::format("dynamic_scales at offset {} is no multiple of {}", args.dynamic_scales, sizeof(float)));
+  return refuse_dispatch(
+      comm, fmt::format("dynamic_scales at offset {} is no multiple of {}", args.dynamic_scales, sizeof(float)));
 }
 
-Fault buffer_place_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
-                         const LowLatencyRegion& /*region*/) {
-  Fault fault = place_fault({.name = "expand_x",
-                             .at = args.expand_x,
-                             .rows = args.capacity,
-                             .row_bytes = row_bytes(args.dtype, args.hidden, args.quant)},
-                            comm.map(), comm.rank());
+DispatchFault buffer_place_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
+                                 const LowLatencyRegion& /*region*/) {
+  DispatchFault fault = place_fault({.name = "expand_x",
+                                     .at = args.expand_x,
+                                     .rows = args.capacity,
+                                     .row_bytes = row_bytes(args.dtype, args.hidden, args.quant)},
+                                    comm.map(), comm.rank());
   if (fault || args.quant == Quant::none) return fault;
   return place_fault({.name = "dynamic_scales", .at = args.dynamic_scales, .rows = args.capacity, .row_bytes = 4},
                      comm.map(), comm.rank());
 }
 
-Fault unsupported_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
-                        const LowLatencyRegion& /*region*/) {
-  if (Fault fault = tp_fault(args.tp_world_size, comm.rank())) return fault;
+DispatchFault unsupported_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
+                                const LowLatencyRegion& /*region*/) {
+  if (DispatchFault fault = tp_fault(args.tp_world_size, comm.rank())) return fault;
   if (args.comm_alg != CommAlg::fullmesh_v2) return std::nullopt;
-  return refuse(comm,
-                "fullmesh_v2 is not offered: its kernel was never published, and a rank that ran nothing would leave "
-                "its peers waiting; take standard or fullmesh_v1");
+  return refuse_dispatch(
+      comm,
+      "fullmesh_v2 is not offered: its kernel was never published, and a rank that ran nothing would leave "
+      "its peers waiting; take standard or fullmesh_v1");
 }
 
 /// What the published kernels take and do not look at.
-Fault ignored_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
-                    const LowLatencyRegion& /*region*/) {
+DispatchFault ignored_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
+                            const LowLatencyRegion& /*region*/) {
   if (comm.profile().handshake) return std::nullopt;
   const auto ignored = [&](std::string_view what) {
-    return refuse(comm, fmt::format("{} in profile {}: the published kernel ignores that; take profile safe", what,
-                                    name_of(comm.profile().id)));
+    return refuse_dispatch(comm, fmt::format("{} in profile {}: the published kernel ignores that; take profile safe",
+                                             what, name_of(comm.profile().id)));
   };
   if (std::find(args.active_mask.begin(), args.active_mask.end(), 0) != args.active_mask.end()) {
     return ignored("an active mask with an inactive token");
   }
   if (!args.scales.empty()) return ignored("smooth scales");
   if (args.static_scale)
-    return refuse(comm, fmt::format("static int8 in profile {}: the published kernel would store an "
-                                    "infinite scale; take profile safe",
-                                    name_of(comm.profile().id)));
+    return refuse_dispatch(comm, fmt::format("static int8 in profile {}: the published kernel would store an "
+                                             "infinite scale; take profile safe",
+                                             name_of(comm.profile().id)));
   if (args.shared.experts != 0) return ignored("shared experts");
   if (comm.ranks() <= 8 * comm.cores()) return std::nullopt;
-  return refuse(comm,
-                fmt::format("{} ranks in profile {}: the published layout status has room for 8 x {} cores, and ranks "
-                            "beyond it would not be waited for; take profile safe",
-                            comm.ranks(), name_of(comm.profile().id), comm.cores()));
+  return refuse_dispatch(
+      comm, fmt::format("{} ranks in profile {}: the published layout status has room for 8 x {} cores, and ranks "
+                        "beyond it would not be waited for; take profile safe",
+                        comm.ranks(), name_of(comm.profile().id), comm.cores()));
 }
 
 }  // namespace
@@ -175,10 +179,10 @@ std::optional<Error> tp_fault(std::int32_t tp_world_size, Rank rank) {
 
 std::optional<Error> dispatch_low_latency_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
                                                 const LowLatencyRegion& region) {
-  constexpr Check kChecks[] = {expert_fault, token_fault,        id_fault,          mask_fault,
-                               quant_fault,  buffer_place_fault, unsupported_fault, ignored_fault};
-  for (const Check check : kChecks) {
-    if (Fault fault = check(args, comm, region)) return fault;
+  constexpr DispatchCheck kChecks[] = {expert_fault, token_fault,        id_fault,          mask_fault,
+                                       quant_fault,  buffer_place_fault, unsupported_fault, ignored_fault};
+  for (const DispatchCheck check : kChecks) {
+    if (DispatchFault fault = check(args, comm, region)) return fault;
   }
   return std::nullopt;
 }

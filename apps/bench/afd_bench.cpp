@@ -296,9 +296,10 @@ Result<BenchReport> bench_afd(BenchPlace& place, const AfdPlan& plan) {
   BenchReport report;
   report.text = place.heading + (place.has_mpi() ? "" : place.alone + '\n') +
                 fmt::format(
-                    "{}; {} expert ranks, {} attention ranks of {}; {} rows of hidden {}, top {}\n\n"
+                    "{}; {}, {} of {}; {} rows of hidden {}, top {}\n\n"
                     "{:<6}{:>12}{:>12}  {}\n",
-                    counted(plan.blocks, "block"), ranks->experts(), ranks->attention(), counted(plan.tokens, "token"),
+                    counted(plan.blocks, "block"), counted(std::int64_t{ranks->experts()}, "expert rank"),
+                    counted(std::int64_t{ranks->attention()}, "attention rank"), counted(plan.tokens, "token"),
                     name_of(plan.dtype), plan.hidden, plan.topk, "", "ours us", place.has_mpi() ? "MPI us" : "",
                     place.has_mpi() ? "MPI over ours" : "");
   add_afd_part(report, "a2e", blocks, &AfdRecord::a2e, place.has_mpi());

@@ -28,8 +28,7 @@ struct Batches {
 
 /// a2e, then e2a of the same rows.
 /// Errors:  mismatch naming the first row that an attention rank does not get back as it sent it
-inline Result<void> there_and_back(runtime::World& world, const Batches& batches) {
-  runtime::Communicator& comm = world.all();
+inline Result<void> there_and_back(runtime::Communicator& comm, const Batches& batches) {
   constexpr std::int64_t kHidden = 1024;
   const ops::AfdShape shape{.ranks = ops::Assignment::of(batches.experts, comm.ranks() - batches.experts).value(),
                             .max_batch = 4,

@@ -1,4 +1,4 @@
-// mismatch
+// failed
 #include "apps/museum/afd.hpp"
 #include "apps/museum/exhibits.hpp"
 
@@ -7,7 +7,7 @@ namespace shmoe::apps {
 Exhibit batches_differ() {
   return {.name = "H14",
           .what = "an attention rank sends 3 rows where its expert rank counts on 4",
-          .expected = "mismatch",
+          .expected = "failed",
           .story =
               "Where ids end and rows begin follows from the batch size, which each end takes from its own arguments. "
               "The expert looks for the rows 8 K bytes too late: the first K elements of four bytes are missing, and "
@@ -16,7 +16,7 @@ Exhibit batches_differ() {
           .cores = 4,
           .profile = kFaithful202607,
           .slots = afd::declare,
-          .run = [](runtime::World& world) { return afd::there_and_back(world, {.sent = 3}); }};
+          .checked = [](runtime::Communicator& comm) { return afd::there_and_back(comm, {.sent = 3}); }};
 }
 
 }  // namespace shmoe::apps

@@ -107,7 +107,8 @@ double MoeReport::imbalance() const {
     most = std::max(most, rank.rows_received);
     sum += rank.rows_received;
   }
-  return sum == 0 ? 1 : static_cast<double>(most) * static_cast<double>(ranks.size()) / static_cast<double>(sum);
+  const auto receivers = mode == MoeMode::afd ? static_cast<double>(expert_ranks) : static_cast<double>(ranks.size());
+  return sum == 0 ? 1 : static_cast<double>(most) * receivers / static_cast<double>(sum);
 }
 
 std::string to_text(const MoeReport& report) {

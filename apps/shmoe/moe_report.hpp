@@ -78,7 +78,7 @@ struct MoeReport {
   std::vector<RankRecord> ranks;
 
   [[nodiscard]] bool verified() const;
-  /// Rows of the rank that received most, in relation to the mean; 1 where none received any.
+  /// Rows of the rank that received most, in relation to the mean of those that receive; 1 where none received any.
   [[nodiscard]] double imbalance() const;
 };
 

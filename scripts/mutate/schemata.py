@@ -82,6 +82,8 @@ def mutants_of(root):
             own = me
             if me == "context_->" and path.startswith("ops/ep/") and "context_" not in source.text[function.start:function.end]:
                 own = "context."
+            if path.startswith("ops/detour/") and "(context" in source.text[function.start:function.end]:
+                own = "context."
             found += operators(source, function, own).all()
     found = list(without_twins(found))
     name_mutants(found)

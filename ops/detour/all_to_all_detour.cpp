@@ -62,7 +62,8 @@ class AllToAllCore {
   }
 
   void receive(std::int32_t source) {
-    const shmem::Witness arrived = consume_token(sync_.wait_flag(call_.group().member(source), event_, kShardsSent));
+    const Rank sender = call_.group().member(source);
+    const shmem::Witness arrived = consume_token(sync_.wait_flag(sender, event_, kShardsSent));
     each_part(call_, me_, context_.core(), context_.cores(), [&](std::int32_t shard, const ShardPart& part) {
       if (!is_direct(shard)) fetch(source, part, arrived);
     });

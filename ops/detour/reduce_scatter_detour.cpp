@@ -74,7 +74,8 @@ class ReduceScatterCore {
     each_part(call_, target, context_.core(), context_.cores(), [&](std::int32_t /*shard*/, const ShardPart& part) {
       carry(part.memory, call_.place(me_, target) + offset(part.in_shard), target, part.elements);
     });
-    sync_.set_flag(call_.group().member(target), event_, kTermsSent);
+    const Rank receiver = call_.group().member(target);
+    sync_.set_flag(receiver, event_, kTermsSent);
   }
 
   void carry(Rank memory, Offset to, std::int32_t target, Slice elements) {
@@ -102,7 +103,8 @@ class ReduceScatterCore {
   shmem::Witness wait_for_all() {
     shmem::Witness arrived = shmem::Witness::own();
     for (std::int32_t step = 1; step < positions_; ++step) {
-      arrived = consume_token(sync_.wait_flag(call_.group().member(position(step)), event_, kTermsSent));
+      const Rank source = call_.group().member(position(step));
+      arrived = consume_token(sync_.wait_flag(source, event_, kTermsSent));
     }
     return arrived;
   }

@@ -96,6 +96,8 @@ def mutants_of(root):
             text = source.text[function.start:function.end]
             if me == "context_->" and path.startswith(("ops/ep/", "ops/afd/")) and "context_" not in text:
                 own = "context."
+            if path.startswith("ops/detour/") and "(context" in source.text[function.start:function.end]:
+                own = "context."
             found += operators(source, function, own).all()
     found = list(without_twins(found))
     name_mutants(found)

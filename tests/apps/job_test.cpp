@@ -236,6 +236,8 @@ TEST_CASE("the table calls the largest of few samples by its name and leaves no 
   report.profile = "safe";
   report.weights = "none";
   report.doubt = "largest id 7 of 64 experts";
+  report.stages = {"dispatch", "combine"};
+  report.fetch = 1;
   report.ranks = {RankRecord{}};
   const std::string few = to_text(report);
   CHECK(few.find("median/max") != std::string::npos);
@@ -249,6 +251,8 @@ TEST_CASE("the table calls the largest of few samples by its name and leaves no 
 TEST_CASE("a report that lacks a verified step does not say verified") {
   MoeReport report;
   report.steps = 2;
+  report.stages = {"dispatch", "combine"};
+  report.fetch = 1;
   report.ranks = {RankRecord{.verified_steps = 2}, RankRecord{.verified_steps = 1}};
   CHECK_FALSE(report.verified());
   CHECK(to_text(report).find("verified: bit-exact") == std::string::npos);

@@ -22,7 +22,7 @@ std::vector<std::byte> drawn_rows(std::mt19937_64& random, DType dtype, std::int
 }
 
 template <class T>
-std::string list_difference(const char* name, const std::vector<T>& seen, const std::vector<T>& expected) {
+std::string field_difference(const char* name, const std::vector<T>& seen, const std::vector<T>& expected) {
   if (seen.size() != expected.size()) {
     return fmt::format("{} has {} entries, expected {}", name, seen.size(), expected.size());
   }
@@ -36,12 +36,12 @@ std::string difference(const reference::AfdReceived& expected, const ops::A2eTab
                        const std::vector<std::byte>& expand_x) {
   const std::size_t sent = expected.expand_x.size();
   const std::vector<std::byte> rows(expand_x.begin(), expand_x.begin() + static_cast<std::ptrdiff_t>(sent));
-  const std::string found[] = {list_difference("atten_batch_size", tables.atten_batch_size, expected.atten_batch_size),
-                               list_difference("x_active_mask", tables.x_active_mask, expected.x_active_mask),
-                               list_difference("expert_ids", tables.expert_ids, expected.expert_ids),
-                               list_difference("expert_scales", tables.expert_scales, expected.expert_scales),
-                               list_difference("row_scales", tables.row_scales, expected.row_scales),
-                               list_difference("expand_x", rows, expected.expand_x)};
+  const std::string found[] = {field_difference("atten_batch_size", tables.atten_batch_size, expected.atten_batch_size),
+                               field_difference("x_active_mask", tables.x_active_mask, expected.x_active_mask),
+                               field_difference("expert_ids", tables.expert_ids, expected.expert_ids),
+                               field_difference("expert_scales", tables.expert_scales, expected.expert_scales),
+                               field_difference("row_scales", tables.row_scales, expected.row_scales),
+                               field_difference("expand_x", rows, expected.expand_x)};
   for (const std::string& text : found) {
     if (!text.empty()) return text;
   }
@@ -91,7 +91,7 @@ class AfdRank {
     const std::vector<std::byte> none;
     const ops::E2aArgs args = e2a_args(input_, place_, tables_, me, expert ? answers_[index] : none, x);
     if (auto done = ops::e2a(comm_, args); !done) return std::move(done).error();
-    return expert ? std::string{} : list_difference("x", x, returned_[index]);
+    return expert ? std::string{} : field_difference("x", x, returned_[index]);
   }
 
   runtime::Communicator& comm_;

@@ -16,6 +16,7 @@ constexpr const char* kDescription =
     "  mpirun -np 2 shmoe bench ep          dispatch and combine, beside MPI and beside the limits of the machine\n"
     "  mpirun -np 2 shmoe bench topk        what a row costs at top 9 against top 8\n"
     "  mpirun -np 2 shmoe bench int8        what int8 rows save in dispatch\n"
+    "  mpirun -np 2 shmoe bench afd         a2e and e2a, beside sends and receives of MPI\n"
     "  mpirun -np 2 shmoe bench barrier     a round of the barrier, beside MPI_Barrier\n"
     "  mpirun -np 2 shmoe bench collectives all-to-all and reduce-scatter, beside MPI\n"
     "  mpirun -np 2 shmoe bench notes       what records, ledger and events cost dispatch and combine\n"

@@ -25,8 +25,9 @@ std::string doing(const CommunicatorLook& look, Rank rank) {
   each_busy(look.job->sights(), rank, [&](const Sight& sight, const CoreSight& core) {
     if (said || (core.wait && waits)) return;
     said = true;
-    text = fmt::format("core {} of it {} {} round {}{}", core.core, core.wait ? "has what it waited for in" : "runs",
-                       core.op, core.round, &sight == look.sight ? "" : " of " + sight.name());
+    text = fmt::format("core {} of it {} {} round {}{}", core.core,
+                       core.wait ? "may go on, since its word has come, in" : "runs", core.op, core.round,
+                       &sight == look.sight ? "" : " of " + sight.name());
   });
   return text;
 }

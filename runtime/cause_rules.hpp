@@ -43,6 +43,7 @@ Because range(const Evidence& known, const Edge& edge);
 Because missing_here(const Evidence& known, const Edge& edge);
 Because missing(const Evidence& known, const Edge& edge);
 Because everybody_waits(const Evidence& known, const Edge& edge);
+Because left_out_midway(const Evidence& known, const Edge& edge);
 Because left_out_before(const Evidence& known, const Edge& edge);
 
 // credit_rules.cpp: slots that are filled and given back.

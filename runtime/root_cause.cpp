@@ -57,6 +57,7 @@ constexpr Rule kRules[] = {
     {Stage::signals, CauseKind::clear_missing, rules::credit_never_cleared},
     {Stage::signals, CauseKind::credit_missing, rules::no_credit},
 
+    {Stage::last, CauseKind::missing_notify, rules::left_out_midway},
     {Stage::last, CauseKind::wait_first, rules::everybody_waits},
     {Stage::last, CauseKind::missing_notify, rules::left_out_before},
 };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include <fmt/ranges.h>
 
@@ -133,6 +134,24 @@ Because everybody_waits(const Evidence& known, const Edge& edge) {
   if (!by_source(edge) || known.beside(edge) == nullptr) return std::nullopt;
   return fmt::format("rank {} core {} waits for rank {} in {}, and rank {} waits there too before it signals",
                      edge.core->rank, edge.core->core, edge.writer, edge.core->op, edge.writer);
+}
+
+/// They have signalled each other in this launch, so the order of their calls is right.
+Because left_out_midway(const Evidence& known, const Edge& edge) {
+  if (!everybody_waits(known, edge)) return std::nullopt;
+  bool begun = false;
+  std::set<Rank> writers;
+  for (const Edge& other : known.edges()) {
+    if (!everybody_waits(known, other)) continue;
+    writers.insert(other.writer);
+    begun = begun || std::ranges::any_of(known.signals_to(other), [&](const SentSignal& signal) {
+              return signal.writer == other.writer && signal.launch == other.core->launch;
+            });
+  }
+  if (!begun) return std::nullopt;
+  return fmt::format(
+      "the ranks of the cycle have signalled each other in {} before; rank {} has left out its next signal",
+      edge.core->op, fmt::join(writers, " or "));
 }
 
 /// Whoever waits may have left out, before, what it is waited for.

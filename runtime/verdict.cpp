@@ -47,6 +47,8 @@ std::string to_string(const Verdict& verdict) {
     if (!first)
       text += fmt::format("\n  also fits: {}: {}; {}", name_of(cause.kind), cause.because, told_apart_by(cause.kind));
   }
+  if (verdict.causes.size() > 1)
+    text += "\n  to see the events: run again with SHMOE_PROVE=off and, when it hangs, shmoe inspect JOB --events 50";
   const std::size_t shown = std::min(verdict.stuck.size(), kMostWaits);
   for (const StuckWait& wait : std::span{verdict.stuck}.first(shown)) {
     text += fmt::format("\n  {}{}rank {} core {} in {} round {} waits at {} for {}; may be written by rank {}",

@@ -17,10 +17,11 @@ bool overtaken(const Evidence& known, const Edge& edge) {
 
 std::string overtaken_text(const Evidence& known, const Edge& edge) {
   return fmt::format(
-      "rank {} wrote {} over {} in {} before rank {} core {} had seen it: it signalled this slot {}, and was signalled "
-      "back {}",
+      "rank {} wrote {} over {} in {} before rank {} core {} had seen it: rank {} signalled it {}, and rank {} "
+      "answered {}",
       edge.writer, word_text(known, edge, edge.seen), word_text(known, edge, edge.wanted), slot_text(known, edge),
-      edge.core->rank, edge.core->core, times(known.sent(edge).count), times(known.sent_back(edge)));
+      edge.core->rank, edge.core->core, edge.writer, times(known.sent(edge).count), edge.where,
+      times(known.sent_back(edge)));
 }
 
 /// What was written is gone. Of a slot that only its writer writes, and only sets.

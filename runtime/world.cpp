@@ -212,7 +212,7 @@ Result<std::unique_ptr<World>> World::start(Job&& job) {
   world->log().info("{}", world->description());
   const FaultPlan& faults = world->config().faults;
   if (world->rank() == Rank{0} && !faults.faults.empty())
-    world->log().info("{} faults of {} are injected", faults.faults.size(), faults.name);
+    world->log().info("faults of {} that are injected: {}", faults.name, faults.faults.size());
   Result<Communicator*> all = world->state_->add(CommunicatorId{0}, std::move(everyone));
   if (!all) return std::move(all).error();
   world->state_->everyone = *all;

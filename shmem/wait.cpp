@@ -297,7 +297,7 @@ std::string meaning(std::uint64_t word, const SleepingWait& wait, const Peers& p
     return fmt::format("{:#x}", word);
   }
   if (peers.flag_word == FlagWord::magic32_value32) {
-    return fmt::format("{:#x} (magic {}, word {})", word, word >> 32, word & 0xFFFF'FFFFU);
+    return fmt::format("{:#x} (magic {}, value {})", word, word >> 32, word & 0xFFFF'FFFFU);
   }
   const Errc raised = error_in(word);
   return fmt::format("{:#x} (barrier {}{})", word, word >> 8,
@@ -320,7 +320,7 @@ std::string waited_for(const SleepingWait& wait, const Peers& peers) {
   const std::size_t count = wait.spec.slots.size();
   if (wait.spec.match == Match::sum) return fmt::format("the sum of {} slots with {}", count, slot);
   if (count == 1) return slot;
-  return wait.spec.match == Match::all ? fmt::format("{} (the first of {} slots that still lacks)", slot, count)
+  return wait.spec.match == Match::all ? fmt::format("{} (the first of {} slots that is still missing)", slot, count)
                                        : fmt::format("{} (any of {} slots ends the wait)", slot, count);
 }
 

@@ -23,7 +23,7 @@ Result<void> step(World& world) {
     });
     if (!done) return done;
     if (world.rank() == Rank{0})
-      fmt::print("{}: every rank has passed {} barrier{}\n", name, barriers, barriers == 1 ? "" : "s");
+      fmt::print("{}: rank 0 has passed {} barrier{}\n", name, barriers, barriers == 1 ? "" : "s");
   }
   return {};
 }

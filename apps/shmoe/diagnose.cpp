@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kDescription =
     "Asks the cores of a running job for a proof, now: can anybody still go on?\n\n"
-    "  shmoe diagnose run_4709\n\n"
+    "  shmoe diagnose shmoe_4872_643f4fae\n\n"
     "Every sleeping core answers within a tenth of a second whether it still waits in vain. Where all who could end "
     "the\n"
     "waits wait themselves, the verdict is proven: it names every wait, in the words in which the job itself says it, "

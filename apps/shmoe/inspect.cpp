@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kDescription =
     "Shows what every rank and core of a running job does, and who waits for whom.\n\n"
     "  shmoe inspect                     the jobs of this user; of the only one, everything\n"
-    "  shmoe inspect run_4709            by name, or by the pid of one of its ranks\n"
+    "  shmoe inspect shmoe_4872_643f4fae            by name, or by the pid of one of its ranks\n"
     "  shmoe inspect --once --events 20  once, with the last 20 signals and waits\n"
     "  shmoe inspect --slots barrier     with the words of a family of flags, a row a rank\n"
     "  shmoe inspect --save stuck.job    keeps all that can be seen now; `shmoe inspect stuck.job` shows it\n\n"
@@ -89,7 +89,8 @@ int inspect_saved(const InspectOptions& options) {
 int inspect_job(const InspectOptions& options) {
   if (std::filesystem::is_regular_file(options.job)) return inspect_saved(options);  // no job has such a name
   const std::vector<runtime::RunningJob> jobs = runtime::running_jobs();
-  if (options.job.empty() && jobs.size() > 1) {
+  const bool asks_for_one = !options.save.empty() || !options.choice.slots.empty() || options.choice.events > 0;
+  if (options.job.empty() && jobs.size() > 1 && !asks_for_one) {
     if (options.json) fmt::print("{}\n", to_json(jobs).dump(2));
     if (!options.json) fmt::print("{}: name one\n{}", counted(std::ssize(jobs), "job"), to_text(jobs));
     return 0;

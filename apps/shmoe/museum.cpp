@@ -34,6 +34,8 @@ constexpr const char* kDescription =
 
 /// No setting: whatever fails here does so within a few.
 constexpr std::uint64_t kSchedules = 200;
+/// Of one exhibit in processes: they end within a second.
+constexpr std::chrono::seconds kLimit{60};
 
 struct MuseumOptions {
   std::string name;
@@ -76,7 +78,7 @@ class ReportFolder {
 
 Ending ending_of(const ReportFolder& folder) {
   const std::string error = read_file(folder.error());
-  if (error.empty()) return {.outcome = "clean", .report = "no rank failed"};
+  if (error.empty()) return {.outcome = "clean", .report = fmt::format("no rank failed within {} s", kLimit.count())};
   const auto line = error.find('\n');
   Ending ending{.outcome = error.substr(0, line), .report = error.substr(line + 1)};
   const auto verdict = nlohmann::json::parse(read_file(folder.verdict()), nullptr, false);
@@ -114,7 +116,7 @@ Result<Ending> run_once(const Exhibit& exhibit) {
                        .environment = {{"SHMOE_VERDICT", folder.verdict()}},
                        .prefix = false,
                        .report_exits = false,
-                       .limit = std::chrono::seconds(60)};
+                       .limit = kLimit};
   const Result<int> code = run_group(plan);
   static_cast<void>(shmem::clean_stale(false));
   if (!code) return code.error();
@@ -130,6 +132,10 @@ Result<runtime::Config> config_of(const Exhibit& exhibit) {
   config->communicators = exhibit.communicators;
   config->heap = Bytes{2U << 20};
   config->ipc_data = Bytes{0};
+  // Whatever the environment says: an exhibit ends in one way.
+  config->prove = true;
+  config->wait_limit = std::chrono::milliseconds{0};
+  config->weak_seed = 0;
   Result<runtime::FaultPlan> faults = runtime::FaultPlan::parse(exhibit.faults, "exhibit " + exhibit.name);
   if (!faults) return std::move(faults).error();
   config->faults = *std::move(faults);
@@ -193,6 +199,12 @@ int run(const MuseumOptions& options) {
   if (exhibits.empty()) return unknown(options.name);
   const auto launch = bootstrap::detect_launch(bootstrap::process_environment());
   if (!launch) return failed(kName, launch.error());
+  if (launch->launcher != "none" && options.report.empty()) {
+    return failed(kName,
+                  {.code = Errc::invalid_argument,
+                   .context = fmt::format("it starts the ranks itself, but this one was started by {}: run it alone",
+                                          launch->launcher)});
+  }
   if (launch->launcher != "none") return be_rank(exhibits.front(), options.report);
   std::int32_t right = 0;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
@@ -211,7 +223,7 @@ int list(const MuseumOptions& options) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Exhibit& exhibit : collection()) {
     rows.push_back({{"exhibit", exhibit.name}, {"what", exhibit.what}, {"expected", exhibit.expected}});
-    if (!options.json) fmt::print("{:<6}{:<46}{}\n", exhibit.name, exhibit.expected, exhibit.what);
+    if (!options.json) fmt::print("{:<6}{:<48}{}\n", exhibit.name, exhibit.expected, exhibit.what);
   }
   if (options.json) fmt::print("{}\n", nlohmann::ordered_json{{"schema", 1}, {"exhibits", rows}}.dump(2));
   return 0;

@@ -100,7 +100,7 @@ class Injected(Plan):
         self.assertEqual(done.returncode, 0, done.stderr)
         told = [line for line in done.stderr.splitlines() if str(self.file) in line]
         self.assertCountEqual(told, [
-            f"[shmoe rank 0] info: 2 faults of {self.file} are injected",
+            f"[shmoe rank 0] info: faults of {self.file} that are injected: 2",
             f"[shmoe rank 1] info: {self.file}:2: never came to its point: rank 1 in dispatch_norml put 1: drop"])
         self.assertEqual(self.moe(plan).stderr, "")
 

@@ -20,6 +20,7 @@ std::string_view name_of(CauseKind kind) {
     case CauseKind::clear_missing: return "host clear missing";
     case CauseKind::clear_unaligned: return "host clear unaligned";
     case CauseKind::shared_window: return "shared flag window";
+    case CauseKind::shared_line: return "slots share a line";
     case CauseKind::slot_erased: return "slot erased";
     case CauseKind::sync_all_left: return "SyncAll left out by a core";
     case CauseKind::wait_first: return "wait before notify";
@@ -60,6 +61,8 @@ std::string_view advice_on(CauseKind kind) {
       return "clear whole slots on the host, then meet all ranks in a barrier, and only then let anybody signal";
     case CauseKind::shared_window:
       return "give each operator slots of its own, or meet all ranks in a barrier between the two operators";
+    case CauseKind::shared_line:
+      return "give the slot of each core a line of its own, or let one core set all slots of a line";
     case CauseKind::slot_erased: return "look for what else writes there, and let nothing share the bytes of slots";
     case CauseKind::sync_all_left:
       return "every core of a launch calls SyncAll equally often, also a core without work";
@@ -87,6 +90,7 @@ std::string_view told_apart_by(CauseKind kind) {
     case CauseKind::clear_missing: return "if the word lay there before the launch began";
     case CauseKind::clear_unaligned: return "if no rank's events show a reset after the signal";
     case CauseKind::shared_window: return "if the events show both words, and each in another operator";
+    case CauseKind::shared_line: return "if no written slot of another line is empty";
     case CauseKind::slot_erased: return "if the writer's events show the signal, and the word is not there";
     case CauseKind::operator_left_out: return "if the operators the ranks have called differ";
     case CauseKind::missing_quiet: return "if the sender's ledger counts the signal as sent and not as delivered";

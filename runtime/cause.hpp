@@ -28,6 +28,7 @@ enum class CauseKind : std::uint8_t {
   clear_missing,    // a word of the launch before still lies there
   clear_unaligned,  // a word was cleared on the host after it had come, whole or in part
   shared_window,    // the word of one operator was written over in another one
+  shared_line,      // another core wrote back the line that its slot shares with this one
   slot_erased,      // the word was there, and nobody who may write the slot took it away
   sync_all_left,    // a core called SyncAll less often than the others
   wait_first,       // everybody waits before it signals

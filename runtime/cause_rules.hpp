@@ -30,6 +30,7 @@ Because buffer_reused(const Evidence& known, const Edge& edge);
 Because shared_window(const Evidence& known, const Edge& edge);
 Because never_cleared(const Evidence& known, const Edge& edge);
 Because doubled(const Evidence& known, const Edge& edge);
+Because shared_line(const Evidence& known, const Edge& edge);
 Because cleared(const Evidence& known, const Edge& edge);
 Because erased(const Evidence& known, const Edge& edge);
 Because wrong_word(const Evidence& known, const Edge& edge);

@@ -104,13 +104,15 @@ Error lost_behind(const Proof& proof, const shmem::SleepingWait& wait, const shm
 }  // namespace
 
 shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> members, std::int32_t cores, Gone gone,
-                              Log log, std::string verdict_file, AskForProof ask) {
+                              Log log, std::string verdict_file, AskForProof ask, ToldElsewhere told) {
   // One cell a core: how often the core's current wait was reported. Each core touches its own.
   auto reported = std::make_shared<std::vector<std::int64_t>>(static_cast<std::size_t>(cores));
   // A copy, for its names: the communicator's own Peers moves.
   auto names = std::make_shared<shmem::Peers>(peers);
   return [=, members = std::move(members),
           gone = std::move(gone)](const shmem::SleepingWait& wait) -> std::optional<Error> {
+    // First, because whoever has proven it may have left by now.
+    if (std::optional<Error> proven = told ? told() : std::nullopt) return proven;
     if (const std::optional<Loss> loss = LossFinder(*names, gone).find(wait)) {
       shmem::SleepingWait at = wait;
       at.slot = loss->slot;

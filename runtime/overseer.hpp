@@ -19,10 +19,13 @@ using Gone = std::function<std::optional<std::string>(Rank member)>;
 /// Whether the waits of a core are proven never to end.
 using AskForProof = std::function<std::optional<Proof>(Core)>;
 
-/// Errors:  the overseer returns peer_lost, naming the member by its world rank; deadlock, proven, with the verdict.
-/// A living member that does not signal is no error: a line in the log every few seconds.
-/// `verdict_file`: where a verdict is written as well; empty: nowhere. `ask` may be empty.
+/// The deadlock that somebody has proven in another communicator of this rank.
+using ToldElsewhere = std::function<std::optional<Error>()>;
+
+/// Errors:  the overseer returns peer_lost, naming the member by its world rank; deadlock, proven, with the verdict, or as
+///          another communicator has been told it. A living member that does not signal is no error: a line in the log every few seconds.
+/// `verdict_file`: where a verdict is written as well; empty: nowhere. `ask` and `told` may be empty.
 shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> members, std::int32_t cores, Gone gone,
-                              Log log, std::string verdict_file, AskForProof ask);
+                              Log log, std::string verdict_file, AskForProof ask, ToldElsewhere told);
 
 }  // namespace shmoe::runtime

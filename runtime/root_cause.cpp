@@ -42,6 +42,7 @@ constexpr Rule kRules[] = {
     {Stage::signals, CauseKind::buffer_reused_early, rules::buffer_reused},
     {Stage::signals, CauseKind::clear_missing, rules::never_cleared},
     {Stage::signals, CauseKind::doubled_notify, rules::doubled},
+    {Stage::signals, CauseKind::shared_line, rules::shared_line},
     {Stage::signals, CauseKind::clear_unaligned, rules::cleared},
     {Stage::signals, CauseKind::slot_erased, rules::erased},
     {Stage::signals, CauseKind::slot_drift, rules::drifted},

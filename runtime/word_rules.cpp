@@ -5,6 +5,9 @@
 namespace shmoe::runtime::rules {
 namespace {
 
+/// What a core without coherent caches writes at least.
+constexpr std::uint64_t kLineBytes = 64;
+
 /// The writer has gone on and written its next word over the awaited one. Where both sides signal in turn, its ledger is
 /// ahead of the other's.
 bool overtaken(const Evidence& known, const Edge& edge) {
@@ -68,6 +71,26 @@ std::string cleared_text(const Evidence& known, const Edge& edge) {
   return fmt::format("{} of {} written slots of {} on rank {} hold 0", empty, written, edge.family->name, edge.where);
 }
 
+/// A slot of the same line that another core of the writer has set since, and that is as it was set.
+std::optional<Slot> set_beside(const Evidence& known, const Edge& edge) {
+  const shmem::SlotPlan& slots = *known.sight().slots;
+  const auto line_of = [&](Slot slot) { return slots.offset_of(slot).value() / kLineBytes; };
+  const auto last_to = [&](Slot slot) {
+    Edge at = edge;
+    at.slot = slot;
+    const auto signals = known.signals_to(at);
+    return signals.empty() ? shmem::Time{0} : signals.back().at;
+  };
+  for (std::uint32_t i = 0; i < edge.family->count(); ++i) {
+    const Slot slot{edge.family->first + i};
+    if (slot == edge.slot || line_of(slot) != line_of(edge.slot)) continue;
+    const LedgerSight there = known.sent(edge.writer, edge.where, slot);
+    const bool stands = there.count > 0 && known.sight().word(edge.where, slot) == there.value;
+    if (stands && there.core != known.sent(edge).core && last_to(slot) > last_to(edge.slot)) return slot;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Because two_barriers(const Evidence& known, const Edge& edge) {
@@ -114,6 +137,14 @@ Because never_cleared(const Evidence& known, const Edge& edge) {
 Because doubled(const Evidence& known, const Edge& edge) {
   if (!known.is_past(edge) || edge.family->op != shmem::SignalOp::add) return std::nullopt;
   return fmt::format("{} has counted to {} and the wait looks for {}", slot_text(known, edge), edge.seen, edge.wanted);
+}
+
+Because shared_line(const Evidence& known, const Edge& edge) {
+  const std::optional<Slot> beside = lost(known, edge) ? set_beside(known, edge) : std::nullopt;
+  if (!beside) return std::nullopt;
+  const LedgerSight there = known.sent(edge.writer, edge.where, *beside);
+  return fmt::format("{}; core {} has set {} since, at {}, in the same line of {} bytes", lost_text(known, edge),
+                     there.core, known.sight().slots->describe(*beside), there.site(), kLineBytes);
 }
 
 Because cleared(const Evidence& known, const Edge& edge) {

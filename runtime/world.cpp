@@ -45,6 +45,8 @@ struct World::State {
   /// All communicators of the job, also those that this rank is not in.
   [[nodiscard]] Prover::Views views() const;
   void abort(const Error& reason, Core core);
+  /// As one of this rank's communicators has been told.
+  [[nodiscard]] std::optional<Error> proven_deadlock();
   [[nodiscard]] Result<std::vector<Rank>> settle(CommunicatorId id, std::span<const Rank> members) const;
 };
 
@@ -104,7 +106,7 @@ shmem::Peers World::State::peers_of(CommunicatorId id, const std::vector<Rank>& 
   AskForProof ask;
   if (prover) ask = [this, id](Core core) { return prover->ask(id, core); };
   peers.overseer = make_overseer(peers, members, job.config.cores, std::move(gone), job.log, job.config.verdict_file,
-                                 std::move(ask));
+                                 std::move(ask), [this] { return proven_deadlock(); });
   return peers;
 }
 
@@ -115,6 +117,15 @@ void World::State::abort(const Error& reason, Core core) {
     for (auto& [id, communicator] : communicators) all.push_back(communicator.get());
   }
   for (Communicator* communicator : all) communicator->abort(reason, core);
+}
+
+std::optional<Error> World::State::proven_deadlock() {
+  const std::lock_guard lock(mutex);
+  for (const auto& [id, communicator] : communicators) {
+    std::optional<Error> told = communicator->aborted();
+    if (told && told->code == Errc::deadlock) return told;
+  }
+  return std::nullopt;
 }
 
 Result<void> World::State::check_members(CommunicatorId id, std::span<const Rank> members) const {

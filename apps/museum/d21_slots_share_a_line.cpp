@@ -1,4 +1,4 @@
-// deadlock cycle: slot erased
+// deadlock cycle: slots share a line
 #include "apps/museum/exhibits.hpp"
 
 namespace shmoe::apps {
@@ -52,7 +52,7 @@ void notify_from_two_cores(runtime::CoreContext& context) {
 Exhibit slots_share_a_line() {
   return {.name = "D21",
           .what = "two slots lie in one line of 64 bytes, and the cores that set them write whole lines back",
-          .expected = "deadlock cycle: slot erased",
+          .expected = "deadlock cycle: slots share a line",
           .story =
               "A core without coherent caches writes whole lines. Both have loaded the line with both slots 0, set one "
               "each, and write both back: the slot that the other one has set is 0 again. Its ledger says 1, and "

@@ -71,11 +71,6 @@ class Injected(Plan):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertIn("verified: bit-exact", done.stdout)
 
-    def test_one_weak_rank_of_the_published_protocol(self):
-        done = self.moe("rank 1 any *: weak\n", SHMOE_PROFILE="faithful-2026-08")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("verified: bit-exact", done.stdout)
-
     def test_without_its_quiets_an_operator_whose_puts_are_late_is_wrong(self):
         done = self.moe("in dispatch_normal put *: hold\nin dispatch_normal quiet *: skip\n")
         self.assertEqual(done.returncode, 1, done.stderr)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/root_cause.hpp"
+#include "tests/runtime/contains.hpp"
 
 namespace shmoe::runtime::test {
 
@@ -114,8 +115,6 @@ class Scene {
   std::map<std::pair<int, int>, std::vector<shmem::Event>> events_;
   std::int64_t now_ = 0;
 };
-
-inline bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 /// Two ranks; core 0 of rank 0 waits for rank 1's signal, and rank 1 waits for nothing that matters here.
 struct Pair : Scene {

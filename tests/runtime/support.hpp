@@ -13,6 +13,7 @@
 #include "runtime/world.hpp"
 #include "runtime/zero_buffer_sync.hpp"
 #include "shmem/passing_fabric.hpp"
+#include "tests/runtime/contains.hpp"
 
 namespace shmoe::runtime::test {
 
@@ -33,7 +34,6 @@ inline Config small_config(std::int32_t cores, const Profile& profile = kSafe) {
 using Outcomes = std::vector<std::optional<Error>>;
 
 inline std::string text_of(const std::optional<Error>& error) { return error ? to_string(*error) : "no error"; }
-inline bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 template <class Body>
 Outcomes run_ranks(std::int32_t ranks, const Config& config, const Body& body, const FabricDecorator& decorate = {}) {

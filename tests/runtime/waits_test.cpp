@@ -104,7 +104,7 @@ struct Watched {
       return "pid 4711 has ended";
     };
     ask = make_overseer(peers, {Rank{5}, Rank{6}, Rank{7}}, 2, gone, Log::to_stream(lines, LogLevel::warn, Rank{5}), "",
-                        {});
+                        {}, {});
   }
 
   std::optional<Error> look(const shmem::WaitSpec& spec, std::chrono::milliseconds waited, Core core = Core{0}) {

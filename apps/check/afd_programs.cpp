@@ -161,7 +161,8 @@ class AfdRounds {
 
 Body afd_rounds(const Setting& setting, const AfdWay& way) {
   return [rounds = setting.rounds, way](Communicator& comm) -> Result<void> {
-    if (comm.ranks() == 1) return {};
+    const bool refused = !comm.profile().handshake && comm.cores() < 4;
+    if (comm.ranks() == 1 || refused) return {};
     const ops::AfdShape shape{.ranks = ops::Assignment::of(comm.ranks() / 2, comm.ranks() - comm.ranks() / 2).value(),
                               .max_batch = kAfdMostRows,
                               .hidden = way.hidden,

@@ -79,9 +79,6 @@ MoeReport report_of(const runtime::World& world, const MoePlan& plan, const Rout
                     std::vector<RankRecord> records) {
   return {.launcher = {},
           .mode = plan.mode,
-          .stages = {kStageNames.begin(), kStageNames.end()},
-          .send = static_cast<std::size_t>(Stage::dispatch),
-          .fetch = static_cast<std::size_t>(Stage::combine),
           .routing = source.description(),
           .weights = source.weights(),
           .doubt = source.doubt(),

@@ -59,9 +59,10 @@ class RankRecorder {
 struct MoeReport {
   std::string launcher;
   MoeMode mode = MoeMode::normal;
-  std::vector<const char*> stages;  // of a step
-  std::size_t send = 0;             // the stage that sends rows, and the one that fetches answers
-  std::size_t fetch = 0;
+  std::vector<const char*> stages{kStageNames.begin(), kStageNames.end()};  // of a step
+  // The stage that sends rows, and the one that fetches answers.
+  std::size_t send = static_cast<std::size_t>(Stage::dispatch);
+  std::size_t fetch = static_cast<std::size_t>(Stage::combine);
   std::int32_t expert_ranks = 0;  // mode afd
   std::string routing;
   std::string weights;  // as RoutingSource says

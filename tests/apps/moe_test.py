@@ -65,11 +65,12 @@ class Exact(Job):
         self.verified("--ranks", 3, "--cores", 3, *SMALL)
 
     def test_attention_and_experts_apart(self):
-        for words in (("--ranks", 2), ("--ranks", 5, "--cores", 3, "--quant", "int8"), ("--ranks", 3, "--dtype", "fp32"),
-                      ("--ranks", 5, "--expert-ranks", 4, "--quant", "int8", "--dtype", "fp16", "--hidden", 37),
-                      ("--ranks", 4, "--tokens", 0)):
+        for words in ((*SMALL, "--ranks", 2), (*SMALL, "--ranks", 5, "--cores", 3, "--quant", "int8"),
+                      (*SMALL, "--ranks", 3, "--dtype", "fp32"),
+                      (*STEPS, "--ranks", 5, "--expert-ranks", 4, "--quant", "int8", "--dtype", "fp16", "--hidden", 37),
+                      (*STEPS, "--ranks", 4, "--tokens", 0)):
             with self.subTest(words=words):
-                text = self.verified("--mode", "afd", *SMALL, *words)
+                text = self.verified("--mode", "afd", *words)
                 self.assertIn("milliseconds", text)
                 for stage in ("attention", "a2e", "experts", "e2a"):
                     self.assertIn(stage, text)

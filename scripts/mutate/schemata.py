@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import subprocess
 
 from cpp import Source, one_line
@@ -82,7 +83,7 @@ def mutants_of(root):
             own = me
             if me == "context_->" and path.startswith("ops/ep/") and "context_" not in source.text[function.start:function.end]:
                 own = "context."
-            if path.startswith("ops/detour/") and "(context" in source.text[function.start:function.end]:
+            if path.startswith("ops/detour/") and re.search(r"\bcontext\b", source.text[function.start:function.end]):
                 own = "context."
             found += operators(source, function, own).all()
     found = list(without_twins(found))

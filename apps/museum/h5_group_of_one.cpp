@@ -1,4 +1,4 @@
-// orphan wait: missing notify
+// deadlock cycle: cause unknown
 #include "apps/museum/exhibits.hpp"
 #include "runtime/legacy_sync.hpp"
 
@@ -7,7 +7,7 @@ namespace shmoe::apps {
 Exhibit group_of_one() {
   return {.name = "H5",
           .what = "a reduce-scatter of a group of one: nobody is there to reduce with, and the last step is awaited",
-          .expected = "orphan wait: missing notify",
+          .expected = "deadlock cycle: cause unknown",
           .story =
               "Core 0 starts the sum with the own chunk. Core 1 adds what C - 1 others have sent, tells its progress "
               "behind each, and then waits for the progress of step C - 1. With C = 1 there is no step, so nobody ever "

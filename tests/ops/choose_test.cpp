@@ -26,7 +26,7 @@ bool says(const ops::Choice& choice, std::string_view part) { return choice.why.
 }  // namespace
 
 TEST_CASE("choose: a detour needs ranks that lend their memory, and less than 1 MB") {
-  for (const auto [need, op] :
+  for (const auto& [need, op] :
        {std::pair{Need::all_to_all, "all_to_all_detour"}, std::pair{Need::reduce_scatter, "reduce_scatter_detour"}}) {
     CHECK(choose(need, {.ranks = 4, .communicating = 2, .bytes = 999'999}).op == op);
     CHECK(says(choose(need, {.ranks = 4, .communicating = 2, .bytes = 999'999}), "the others lend their memory"));

@@ -14,9 +14,9 @@ namespace shmoe::apps {
 namespace {
 
 constexpr std::int32_t kThreadRanks = 4;
-constexpr double kSlow = 20e6;                // bytes a second: so slow that sleeping, not copying, is the time
+constexpr double kSlow = 5e6;                 // bytes a second: so slow that sleeping, not copying, is the time
 constexpr std::int64_t kExchanged = 600'000;  // elements of a rank's input
-constexpr int kTurns = 7;
+constexpr int kTurns = 5;
 const std::vector<Rank> kPair{Rank{0}, Rank{1}};
 
 /// Every link is equally slow.

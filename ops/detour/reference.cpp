@@ -1,7 +1,7 @@
 #include "ops/detour/reference.hpp"
 
-#include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "shmem/number.hpp"
 
@@ -27,8 +27,11 @@ template <class T>
 T combined(Reduction reduction, T a, T b) {
   if (reduction == Reduction::max) return b > a ? b : a;
   if (reduction == Reduction::min) return b < a ? b : a;
-  if constexpr (std::is_same_v<T, float>) return a + b;
-  return static_cast<T>(static_cast<std::int64_t>(a) + b);
+  if constexpr (std::is_same_v<T, float>) {
+    return a + b;
+  } else {
+    return static_cast<T>(static_cast<std::int64_t>(a) + b);
+  }
 }
 
 float widened(Element type, std::uint16_t bits) {

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import subprocess
 
 from cpp import Source, one_line
@@ -96,7 +97,7 @@ def mutants_of(root):
             text = source.text[function.start:function.end]
             if me == "context_->" and path.startswith(("ops/ep/", "ops/afd/")) and "context_" not in text:
                 own = "context."
-            if path.startswith("ops/detour/") and "(context" in source.text[function.start:function.end]:
+            if path.startswith("ops/detour/") and re.search(r"\bcontext\b", source.text[function.start:function.end]):
                 own = "context."
             found += operators(source, function, own).all()
     found = list(without_twins(found))

@@ -108,6 +108,18 @@ class Peers(Bench):
         rows = self.report(self.mpirun(3, "barrier", "--rounds", 5, "--blocks", 3, "--json"))
         self.assertNotIn("barrier.flag_round_trip", rows)
 
+    def test_collectives(self):
+        for ranks in (1, 2, 3):
+            with self.subTest(ranks=ranks):
+                rows = self.report(self.mpirun(ranks, "collectives", "--blocks", 2, "--most-kib", 64, "--json"))
+                for name in ("all_to_all", "reduce_scatter"):
+                    for size in ("1KiB", "64KiB"):
+                        self.assertEqual(rows[f"{name}.{size}"]["ranks"], ranks)
+                        self.assertGreater(rows[f"{name}.{size}"]["ratio"], 0)
+                    self.assertNotIn(f"{name}.1MiB", rows)
+                for figure in ("ours_us", "peer_us", "ratio", "value"):
+                    self.assertGreater(rows["detour.slow_link"][figure], 0)
+
     def test_more_experts_a_token(self):
         rows = self.report(self.mpirun(2, "topk", *SMALL[:4], *SMALL[6:], "--topk", 4, "--against", 3, "--json"))
         self.assertGreater(rows["ep.k4_over_k3"]["value"], 0)
@@ -144,6 +156,11 @@ class Alone(Bench):
         self.assertIsNone(rows["e2a"]["peer_us"])
         done = run("bench", "afd", *small)
         self.assert_one_message(done, "1 expert ranks and 0 attention ranks")
+
+    def test_collectives_of_ours(self):
+        rows = self.report(self.launched(3, "collectives", "--blocks", 2, "--most-kib", 1, "--json"))
+        self.assertIsNone(rows["all_to_all.1KiB"]["peer_us"])
+        self.assertGreater(rows["reduce_scatter.1KiB"]["ours_us"], 0)
 
     def test_with_notes_and_without(self):
         rows = self.report(self.launched(2, "notes", *SMALL, "--json"))

@@ -85,7 +85,9 @@ void check_worked(const WorkedCall& worked, std::int32_t cores) {
     if (!done) return done;
     if (expected != worked.outputs.end()) CHECK(y == halves(expected->second));
     meet.arrive_and_wait();
-    for (const auto& [offset, word] : worked.words.at(comm.rank().value())) {
+    for (const auto& expected_word : worked.words.at(comm.rank().value())) {
+      const std::uint64_t offset = expected_word.first;
+      const std::uint64_t word = expected_word.second;
       CAPTURE(comm.rank().value());
       CAPTURE(offset);
       CHECK(comm.local<std::uint64_t>(comm.map().ipc_data.at + Bytes{offset}, 1)[0] == word);

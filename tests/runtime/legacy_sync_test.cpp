@@ -111,7 +111,9 @@ int wrong_cells(LegacyStep step, std::int32_t ranks, std::int32_t cores, const P
 
 TEST_CASE("legacy flags: what was written before a flag is read behind the wait for it") {
   for (const Profile& profile : kProfiles) {
-    for (const auto& [ranks, cores] : {std::pair{1, 1}, {1, 3}, {2, 2}, {3, 2}, {4, 1}}) {
+    for (const auto& grid : {std::pair{1, 1}, {1, 3}, {2, 2}, {3, 2}, {4, 1}}) {
+      const std::int32_t ranks = grid.first;
+      const std::int32_t cores = grid.second;
       CAPTURE(name_of(profile.id));
       CAPTURE(ranks);
       CAPTURE(cores);

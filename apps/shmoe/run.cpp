@@ -86,7 +86,8 @@ void add_run(CLI::App& app, Invocation& invocation) {
       ->check(within(0.001, 1e6))
       ->type_name("SECONDS");
   command->add_flag("--survive", options->plan.survive,
-                    "let the others go on when a rank is killed; its code counts only if no rank ends well");
+                    "let the others go on when a rank is killed; exit code: that of the first rank that fails by "
+                    "itself, else 0 where one ends well, else the killed rank's");
   command->add_flag("--no-prefix", options->no_prefix, "pass lines on as they are");
   command->callback([options, command, &invocation] {
     std::vector<std::string> words = command->remaining();

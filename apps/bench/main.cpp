@@ -15,9 +15,11 @@
 #include "apps/bench/diagnose_bench.hpp"
 #include "apps/bench/ep_bench.hpp"
 #include "apps/bench/heap_bench.hpp"
+#include "apps/bench/ll_bench.hpp"
 #include "apps/bench/start_bench.hpp"
 #include "apps/shmoe/command.hpp"
 #include "apps/standard_streams.hpp"
+#include "ops/low_latency/region.hpp"
 #include "runtime/telling.hpp"
 
 namespace shmoe::apps {
@@ -63,6 +65,23 @@ constexpr const char* kInspectionHelp =
     "second,\n"
     "by turns with nobody looking, in one job. Needs a processor for the inspector beside those of the ranks.\n\n"
     "  mpirun -np 2 shmoe bench inspection --blocks 200";
+constexpr const char* kLlHelp =
+    "How long dispatch and combine for few tokens take, the median and the 99th percentile, beside the MPI pipeline "
+    "of\n"
+    "`shmoe bench ep`.\n\n"
+    "  mpirun -np 2 shmoe bench ll                       a token a rank\n"
+    "  mpirun -np 2 shmoe bench ll --tokens 128 --blocks 60\n"
+    "  mpirun --oversubscribe -np 8 shmoe bench ll --tokens 16 --compute 200    as a model decodes\n\n"
+    "In one job, block after block and by turns. In a block each goes through one step untimed, then dispatch and "
+    "combine\n"
+    "are timed, each between two barriers; with --compute every rank keeps its CPU busy before each of them. Every "
+    "result "
+    "of\n"
+    "every block is compared with a sequential reference, to the bit.\n\n"
+    "A time is from the first rank's start to the last rank's end of one call. Of two ranks, ll.round_trips says what\n"
+    "dispatch and combine take together, over the least: two bare flags there and back, the fastest bare copies of "
+    "the\n"
+    "rows to their places, and the fastest bare reads of the answers where combine reads them.";
 constexpr const char* kAfdHelp =
     "How long a2e and e2a take, where attention and experts have ranks of their own, beside sends and receives of "
     "MPI.\n\n"
@@ -118,6 +137,7 @@ struct BenchOptions {
   std::int32_t against = 8;
   bool small_pages = false;
   AfdPlan afd;
+  std::int64_t compute_us = 0;
   BarrierPlan barrier;
   CollectivesPlan collectives;
   StartPlan start;
@@ -186,6 +206,18 @@ int run_topk(const BenchOptions& options) {
     if (auto right = check_shape(shape); !right) return refuse(job.name, right.error());
   }
   return run_bench_job(job);
+}
+
+int run_ll(const BenchOptions& options) {
+  const std::string name = "shmoe bench ll";
+  if (auto right = check_shape(options.ep.shape); !right) return refuse(name, right.error());
+  const LlPlan plan{.shape = options.ep.shape, .blocks = options.ep.blocks, .compute_us = options.compute_us};
+  return run_bench_job({.name = name,
+                        .options = fmt::format("{} --compute {}", ep_words(options), plan.compute_us),
+                        .cores = options.cores,
+                        .json = options.json,
+                        .body = [&](BenchPlace& place) { return bench_ll(place, plan); },
+                        .declare_slots = ops::declare_low_latency});
 }
 
 int run_afd(const BenchOptions& options) {
@@ -294,11 +326,11 @@ void add_cores(CLI::App& command, BenchOptions& options) {
       ->type_name("C");
 }
 
-void add_shape(CLI::App& command, BenchOptions& options) {
+void add_rows(CLI::App& command, BenchOptions& options) {
   EpShape& shape = options.ep.shape;
   std::vector<std::string> dtypes;
   for (const DType dtype : kDtypes) dtypes.emplace_back(name_of(dtype));
-  command.add_option("--tokens", shape.tokens, "tokens of a rank, default 128")
+  command.add_option("--tokens", shape.tokens, "tokens of a rank, default 128; of ll 1")
       ->check(CLI::Range(0, 1 << 20).description(""))
       ->type_name("T");
   command.add_option("--hidden", shape.hidden, "columns of a row, default 7168")
@@ -316,13 +348,17 @@ void add_shape(CLI::App& command, BenchOptions& options) {
   command.add_option("--seed", shape.seed, "of the routing and the tokens, default 1")
       ->check(within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
       ->type_name("S");
-  command.add_option("--blocks", options.ep.blocks, "measured calls of each kind, default 40")
+  command.add_option("--blocks", options.ep.blocks, "measured calls of each kind, default 40; of ll 400")
       ->check(CLI::Range(1, 1'000'000).description(""))
       ->type_name("N");
-  command.add_flag("--cold", options.ep.cold, "sweep the caches before each call");
-  command.add_flag("--small-pages", options.small_pages, "keep all rows off huge pages, ours too");
   add_cores(command, options);
   add_json(command, options);
+}
+
+void add_shape(CLI::App& command, BenchOptions& options) {
+  add_rows(command, options);
+  command.add_flag("--cold", options.ep.cold, "sweep the caches before each call");
+  command.add_flag("--small-pages", options.small_pages, "keep all rows off huge pages, ours too");
 }
 
 void add_afd(CLI::App& command, BenchOptions& options) {
@@ -378,6 +414,12 @@ class CommandLine {
     add("int8", kInt8Help, run_int8, [&](CLI::App& app) { add_shape(app, options_); });
     add("notes", kNotesHelp, run_notes, [&](CLI::App& app) { add_shape(app, options_); });
     add("inspection", kInspectionHelp, run_inspection, [&](CLI::App& app) { add_shape(app, options_); });
+    add("ll", kLlHelp, run_ll, [&](CLI::App& app) {
+      add_rows(app, options_);
+      app.add_option("--compute", options_.compute_us, "microseconds of computing before each call, default 0")
+          ->check(CLI::Range(0, 1'000'000).description(""))
+          ->type_name("US");
+    });
     add("afd", kAfdHelp, run_afd, [&](CLI::App& app) { add_afd(app, options_); });
     add("barrier", kBarrierHelp, run_barrier, [&](CLI::App& app) {
       add_count(app, "--rounds", options_.barrier.rounds, "rounds of a block, default 1000");
@@ -440,6 +482,10 @@ class CommandLine {
         *std::ranges::find_if(kDtypes, [&](DType dtype) { return options_.dtype == name_of(dtype); });
     options_.afd.dtype = options_.ep.shape.dtype;
     if (options_.small_pages) ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    if (chosen.get_name() == "ll") {
+      if (chosen.count("--tokens") == 0) options_.ep.shape.tokens = kDefaultFewTokens;
+      if (chosen.count("--blocks") == 0) options_.ep.blocks = LlPlan{}.blocks;
+    }
     const bool compares = chosen.get_name() == "topk";
     if (compares && chosen.count("--topk") == 0) options_.ep.shape.topk = kDefaultComparedTopk;
   }
@@ -459,6 +505,7 @@ class CommandLine {
   }
 
   static constexpr std::int32_t kDefaultComparedTopk = 9;
+  static constexpr std::int64_t kDefaultFewTokens = 1;
 
   CLI::App app_{"", "shmoe bench"};
   BenchOptions options_;

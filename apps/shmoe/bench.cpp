@@ -14,6 +14,7 @@ namespace {
 constexpr const char* kDescription =
     "Measures dispatch and combine, barriers, the heap and the start of a job, and verifies what it measures.\n\n"
     "  mpirun -np 2 shmoe bench ep          dispatch and combine, beside MPI and beside the limits of the machine\n"
+    "  mpirun -np 2 shmoe bench ll          the same for few tokens: median and 99th percentile, beside MPI\n"
     "  mpirun -np 2 shmoe bench topk        what a row costs at top 9 against top 8\n"
     "  mpirun -np 2 shmoe bench int8        what int8 rows save in dispatch\n"
     "  mpirun -np 2 shmoe bench afd         a2e and e2a, beside sends and receives of MPI\n"

@@ -16,6 +16,7 @@
 #include "apps/shmoe/process_group.hpp"
 #include "bootstrap/launch.hpp"
 #include "ops/afd/window.hpp"
+#include "ops/low_latency/region.hpp"
 #include "runtime/config.hpp"
 #include "shmem/segment.hpp"
 
@@ -32,11 +33,16 @@ constexpr const char* kDescription =
     "received row and every combined token is compared with a sequential reference, to the bit. At the end: the times "
     "of\n"
     "each stage by rank, and 'verified: bit-exact' if all ranks found everything right.\n\n"
-    "Modes: normal, as above, where every rank runs attention and holds experts. afd, where the first ranks hold "
-    "experts\n"
-    "and the others run attention: attention -> a2e -> experts -> e2a. Each attention rank hands its whole batch, "
-    "with\n"
-    "expert ids and weights, to one expert rank, which answers with the weighted sums:\n"
+    "Modes: normal, as above, where every rank runs attention and holds experts. low-latency, likewise, for few "
+    "tokens:\n"
+    "dispatch -> experts -> combine, where one kernel sends counts and rows, and each rank has room for all the rows "
+    "that\n"
+    "may come. afd, where the first ranks hold experts and the others run attention: attention -> a2e -> experts -> "
+    "e2a.\n"
+    "Each attention rank hands its whole batch, with expert ids and weights, to one expert rank, which answers with "
+    "the\n"
+    "weighted sums:\n"
+    "  shmoe moe --ranks 8 --mode low-latency --tokens 4      profile safe alone\n"
     "  shmoe moe --ranks 7 --mode afd --expert-ranks 2        attention rank r belongs to expert rank r mod 2\n\n"
     "Routing files, rank r of R taking line (step * R + r) mod lines:\n"
     "  id <tab> id ... <tab><tab> weight <tab> weight ...     as ESFT publishes them; token t owns K of each\n"
@@ -108,6 +114,7 @@ Result<runtime::Config> config_of(const MoeOptions& options, const Result<Routin
   if (options.plan.mode == MoeMode::afd) {
     config->declare_slots = [](shmem::SlotPlan& plan, const shmem::BlockMap& map) { ops::declare_afd(plan, map); };
   }
+  if (options.plan.mode == MoeMode::low_latency) config->declare_slots = ops::declare_low_latency;
   config->agreements = agreements_of(options, *config, source);
   return config;
 }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "apps/shmoe/low_latency_step.hpp"
 #include "apps/shmoe/moe_step.hpp"
 #include "ops/ep/expert_map.hpp"
 #include "ops/ep/reference.hpp"
@@ -24,5 +25,7 @@ struct Received {
 /// as it must be.
 std::optional<Error> wrong_result(const MoeStep& step, const MoeShape& shape, const ops::reference::Problem& problem,
                                   const Received& received);
+std::optional<Error> wrong_result(const LowLatencyStep& step, const MoeShape& shape,
+                                  const ops::reference::Problem& problem);
 
 }  // namespace shmoe::apps

@@ -2,6 +2,7 @@
 
 #include "apps/shmoe/afd_job.hpp"
 #include "apps/shmoe/collective.hpp"
+#include "apps/shmoe/low_latency_job.hpp"
 #include "apps/shmoe/moe_check.hpp"
 
 namespace shmoe::apps {
@@ -61,16 +62,18 @@ struct Prepared {
 
 Result<Prepared> prepare(runtime::Communicator& comm, const MoePlan& plan, Result<RoutingSource> source) {
   if (!source) return std::move(source).error();
-  if (plan.expert_ranks) {
-    return Error{.code = Errc::invalid_argument,
-                 .context = "--expert-ranks is for --mode afd: in mode normal every rank holds experts"};
-  }
   auto buffers =
       ops::EpBuffers::allocate(comm, source->experts(), plan.shape.dtype, plan.shape.hidden, plan.shape.quant);
   if (!buffers) return std::move(buffers).error();
   auto record = comm.allocate(Bytes{sizeof(RankRecord)});
   if (!record) return std::move(record).error();
   return Prepared{*std::move(source), *std::move(buffers), *record};
+}
+
+Error no_expert_ranks(MoeMode mode) {
+  return {
+      .code = Errc::invalid_argument,
+      .context = fmt::format("--expert-ranks is for --mode afd: in mode {} every rank holds experts", name_of(mode))};
 }
 
 }  // namespace
@@ -96,6 +99,8 @@ MoeReport report_of(const runtime::World& world, const MoePlan& plan, const Rout
 
 Result<MoeReport> run_moe_job(runtime::World& world, const MoePlan& plan, Result<RoutingSource> source) {
   if (plan.mode == MoeMode::afd) return run_afd_job(world, plan, std::move(source));
+  if (plan.expert_ranks && source) source = no_expert_ranks(plan.mode);
+  if (plan.mode == MoeMode::low_latency) return run_low_latency_job(world, plan, std::move(source));
   runtime::Communicator& comm = world.all();
   auto prepared = prepare(comm, plan, std::move(source));
   const auto fault = prepared ? std::nullopt : std::optional{prepared.error()};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -52,6 +53,21 @@ double total_ms(const RankRecord& record) {
   return std::accumulate(record.total_ms.begin(), record.total_ms.end(), 0.0);
 }
 
+/// The different owners of a token's pairs, summed over the tokens.
+std::int64_t ranks_reached(const ops::LowLatencyTables& tables) {
+  const auto pairs = static_cast<std::size_t>(tables.pairs_of_token());
+  std::int64_t reached = 0;
+  for (std::size_t first = 0; first < tables.pair_column.size(); first += pairs) {
+    std::set<Rank> ranks;
+    for (std::size_t pair = first; pair < first + pairs; ++pair) {
+      const std::int32_t column = tables.pair_column[pair];
+      if (column >= 0) ranks.insert(tables.owner[static_cast<std::size_t>(column)]);
+    }
+    reached += std::ssize(ranks);
+  }
+  return reached;
+}
+
 std::vector<std::size_t> ranks_to_show(const MoeReport& report) {
   std::vector<std::size_t> ranks(report.ranks.size());
   std::iota(ranks.begin(), ranks.end(), std::size_t{0});
@@ -72,6 +88,15 @@ StepFigures figures_of(const MoeStep& step, std::int32_t topk) {
           .rows_sent = static_cast<std::int64_t>(ids.size()) - std::ranges::count(ids, -1),
           .rows_received = step.notify.recv_rows,
           .ranks_reached = std::accumulate(reached.begin(), reached.end(), std::int64_t{0}),
+          .times = step.times};
+}
+
+StepFigures figures_of(const LowLatencyStep& step) {
+  const auto ids = step.routing.topk_idx();
+  return {.tokens = step.routing.tokens(),
+          .rows_sent = static_cast<std::int64_t>(ids.size()) - std::ranges::count(ids, -1),
+          .rows_received = step.tables->recv_rows,
+          .ranks_reached = ranks_reached(*step.tables),
           .times = step.times};
 }
 
@@ -120,6 +145,7 @@ std::string to_text(const MoeReport& report) {
                       report.routing, counted(report.experts, "expert"), report.topk, name_of(report.shape.dtype),
                       report.shape.hidden, report.shape.quant == ops::Quant::int8 ? ", sent as int8" : "",
                       report.weights, counted(report.steps, "step"), report.warmup);
+  if (report.mode == MoeMode::low_latency) text += "mode low-latency: rows travel with their counts, in one kernel\n";
   if (report.mode == MoeMode::afd) {
     const auto experts = static_cast<std::size_t>(report.expert_ranks);
     text +=

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/shmoe/low_latency_step.hpp"
 #include "apps/shmoe/machine.hpp"
 #include "apps/shmoe/moe_step.hpp"
 
@@ -29,9 +30,12 @@ struct RankRecord {
 };
 
 /// Which operators a step is made of.
-enum class MoeMode : std::uint8_t { normal, afd };
-inline constexpr std::array kMoeModes{MoeMode::normal, MoeMode::afd};
-constexpr const char* name_of(MoeMode mode) { return mode == MoeMode::normal ? "normal" : "afd"; }
+enum class MoeMode : std::uint8_t { normal, low_latency, afd };
+inline constexpr std::array kMoeModes{MoeMode::normal, MoeMode::low_latency, MoeMode::afd};
+constexpr const char* name_of(MoeMode mode) {
+  constexpr std::array kNames{"normal", "low-latency", "afd"};
+  return kNames[static_cast<std::size_t>(mode)];
+}
 
 /// What a rank did in one step.
 struct StepFigures {
@@ -42,6 +46,7 @@ struct StepFigures {
   std::span<const std::chrono::nanoseconds> times;
 };
 StepFigures figures_of(const MoeStep& step, std::int32_t topk);
+StepFigures figures_of(const LowLatencyStep& step);
 
 /// Collects one rank's steps.
 class RankRecorder {

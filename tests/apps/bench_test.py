@@ -15,6 +15,7 @@ SCHEMA = Path(os.environ.pop("SHMOE_TEST_BENCH_SCHEMA", "/nonexistent"))
 BENCH = Path(cli.SHMOE).parent / "shmoe-bench"
 SMALL = ("--tokens", 5, "--hidden", 37, "--topk", 3, "--experts", 7, "--blocks", 3)
 EP = ("ep.dispatch", "ep.dispatch_consume", "ep.combine")
+LL = ("ll.dispatch", "ll.dispatch.p99", "ll.combine", "ll.combine.p99")
 MPI = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
@@ -91,6 +92,28 @@ class Peers(Bench):
                      "MPI pipeline", "MPI hindexed", "MPI window", "verified: bit-exact"):
             self.assertIn(part, done.stdout)
 
+    def test_few_tokens(self):
+        for ranks in (1, 2, 3):
+            with self.subTest(ranks=ranks):
+                rows = self.report(self.mpirun(ranks, "ll", *SMALL, "--json"))
+                self.assertEqual(sorted(rows), sorted(LL + ("ll.round_trips",) * (ranks == 2)))
+                for name in LL:
+                    self.assertEqual(rows[name]["ranks"], ranks)
+                    for figure in ("ours_us", "peer_us", "ratio"):
+                        self.assertGreater(rows[name][figure], 0)
+                    self.assertIsNone(rows[name]["value"])
+                for name in ("ll.dispatch", "ll.combine"):
+                    self.assertGreaterEqual(rows[f"{name}.p99"]["ours_us"], rows[name]["ours_us"])
+        self.assertGreater(self.report(self.mpirun(2, "ll", *SMALL, "--json"))["ll.round_trips"]["value"], 0)
+        self.report(self.mpirun(2, "ll", *SMALL, "--compute", 50, "--cores", 2, "--dtype", "fp32", "--json"))
+        self.report(self.mpirun(2, "ll", "--tokens", 0, *SMALL[2:], "--json"))
+        done = self.mpirun(2, "ll", *SMALL[2:], "--compute", 5)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for part in ("mpirun -np 2 shmoe bench ll --tokens 1 --hidden 37", "--compute 5",
+                     "3 blocks; bf16 rows of hidden 37, 1 token a rank, top 3 of 7 experts; 5 us of computing",
+                     "two flags there and back", "both calls over the least: ", "verified: bit-exact"):
+            self.assertIn(part, done.stdout)
+
     def test_attention_to_experts(self):
         for ranks, experts in ((2, 1), (5, 2), (4, 3)):
             with self.subTest(ranks=ranks, experts=experts):
@@ -148,6 +171,18 @@ class Alone(Bench):
         self.assertFalse([name for name in rows if "vs_" in name or "pipeline" in name])
         done = self.launched(3, "ep", *SMALL)
         self.assertIn("no MPI beside it: the ranks were started by shmoe; with mpirun -np R there is", done.stdout)
+
+    def test_few_tokens(self):
+        rows = self.report(self.launched(3, "ll", *SMALL, "--json"))
+        self.assertEqual(sorted(rows), sorted(LL))
+        self.assertGreater(rows["ll.dispatch"]["ours_us"], 0)
+        self.assertIsNone(rows["ll.combine"]["peer_us"])
+        rows = self.report(self.launched(2, "ll", *SMALL, "--cores", 2, "--json"))
+        self.assertGreater(rows["ll.round_trips"]["value"], 0)
+        rows = self.report(self.launched(2, "ll", *SMALL, "--json", env={**os.environ, "SHMOE_VIEWS": "off"}))
+        self.assertNotIn("ll.round_trips", rows)
+        done = run("bench", "ll", *SMALL, env={**os.environ, "SHMOE_PROFILE": "faithful-2026-07"})
+        self.assert_one_message(done, "take SHMOE_PROFILE=safe")
 
     def test_attention_to_experts(self):
         small = ("--tokens", 5, "--hidden", 37, "--topk", 3, "--blocks", 3)
@@ -222,6 +257,9 @@ class Refused(Bench):
             ("ep", "--json", "/no/such/folder/report.json"): "cannot write",
             ("topk", "--topk", "4", "--against", "4"): "--against",
             ("barrier", "--rounds", "0"): "--rounds",
+            ("ll", "--compute", "-1"): "--compute",
+            ("ll", "--cold"): "--cold",
+            ("ll", "--topk", "9", "--experts", "8"): "top 9 of 8 experts",
             ("start", "--repeats", "0"): "--repeats",
             ("nothing",): "there is no benchmark 'nothing'",
         }

@@ -1,16 +1,19 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "apps/shmoe/afd_check.hpp"
 #include "apps/shmoe/afd_step.hpp"
 #include "apps/shmoe/layout_view.hpp"
+#include "apps/shmoe/low_latency_step.hpp"
 #include "apps/shmoe/machine.hpp"
 #include "apps/shmoe/moe_check.hpp"
 #include "apps/shmoe/moe_job.hpp"
 #include "apps/shmoe/payload.hpp"
 #include "apps/shmoe/stats.hpp"
 #include "ops/ep/rows.hpp"
+#include "ops/low_latency/region.hpp"
 
 using namespace shmoe;
 using namespace shmoe::apps;
@@ -86,7 +89,10 @@ Result<MoeReport> run_on_threads(std::int32_t ranks, std::int32_t cores, const M
   config.heap = Bytes{std::uint64_t{8} << 20};
   config.ipc_data = Bytes{0};
   config.communicators = 1;
-  config.declare_slots = [](shmem::SlotPlan& slots, const shmem::BlockMap& map) { ops::declare_afd(slots, map); };
+  config.declare_slots = [mode = plan.mode](shmem::SlotPlan& slots, const shmem::BlockMap& map) {
+    if (mode == MoeMode::afd) ops::declare_afd(slots, map);
+    if (mode == MoeMode::low_latency) ops::declare_low_latency(slots, map);
+  };
   std::mutex mutex;
   std::optional<MoeReport> report;
   const auto ran = runtime::World::run_as_threads(ranks, config, [&](runtime::World& world) -> Result<void> {
@@ -169,6 +175,90 @@ TEST_CASE("a single wrong bit of what a2e brought or e2a brought back is found a
   REQUIRE_MESSAGE(ran, to_string(ran.error()));
   CHECK(found[0] == "wrong result on rank 0 in step 0: received row 3 differs in byte 5");
   CHECK(found[1].find("wrong result on rank 1 in step 0: returned row 3 has ") == 0);
+}
+
+TEST_CASE("few tokens: exact for every dtype, number of ranks and way to send") {
+  MoePlan plan = small_plan();
+  plan.mode = MoeMode::low_latency;
+  const struct {
+    std::int32_t ranks, cores;
+    DType dtype;
+    ops::Quant quant;
+  } cases[] = {{1, 1, DType::bf16, ops::Quant::none},
+               {2, 2, DType::bf16, ops::Quant::int8},
+               {5, 1, DType::fp16, ops::Quant::int8},
+               {3, 2, DType::fp32, ops::Quant::none}};
+  for (const auto& c : cases) {
+    plan.shape.dtype = c.dtype;
+    plan.shape.quant = c.quant;
+    const auto report = run_on_threads(c.ranks, c.cores, plan);
+    REQUIRE_MESSAGE(report, to_string(report.error()));
+    CHECK(report->verified());
+    CHECK(report->stages.size() == 3);
+    CHECK(report->ranks.back().tokens == 27);
+    CHECK(report->ranks.back().rows_sent == 81);
+    CHECK(report->ranks.back().ranks_reached <= 27 * std::min(c.ranks, 3));
+    CHECK(report->ranks.back().ranks_reached >= 27);
+  }
+  plan.expert_ranks = 1;
+  const auto refused = run_on_threads(2, 1, plan);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().context.find("in mode low-latency every rank holds experts") != std::string::npos);
+}
+
+TEST_CASE("both paths count the same rows and ranks") {
+  MoePlan plan = small_plan();
+  const auto normal = run_on_threads(3, 1, plan);
+  plan.mode = MoeMode::low_latency;
+  const auto few = run_on_threads(3, 1, plan);
+  REQUIRE(normal);
+  REQUIRE(few);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    CHECK(few->ranks[rank].rows_received == normal->ranks[rank].rows_received);
+    CHECK(few->ranks[rank].ranks_reached == normal->ranks[rank].ranks_reached);
+  }
+}
+
+TEST_CASE("a single wrong bit of a low-latency step is found and named") {
+  const MoeShape shape{.dtype = DType::bf16, .hidden = 8, .seed = 1};
+  const ops::ExpertMap experts = ops::ExpertMap::even(4, 1);
+  const Batch batch = draw_batch({.tokens = 5, .topk = 2, .experts = 4}, 0, Rank{0});
+  runtime::Config config = runtime::Config::defaults();
+  config.heap = Bytes{std::uint64_t{4} << 20};
+  config.ipc_data = Bytes{0};
+  config.communicators = 1;
+  config.declare_slots = ops::declare_low_latency;
+  const auto ran = runtime::World::run_as_threads(1, config, [&](runtime::World& world) -> Result<void> {
+    LowLatencyPipeline pipeline{world.all(), shape, experts};
+    auto step = pipeline.run(batch, 5, 0);
+    if (!step) return step.error();
+    const auto problem = problem_of({batch}, experts);
+    CHECK_FALSE(wrong_result(*step, shape, problem));
+
+    std::vector<std::byte> rows(step->received.begin(), step->received.end());
+    rows[16 * 3 + 5] ^= std::byte{1};
+    LowLatencyStep spoiled = *step;
+    spoiled.received = rows;
+    auto wrong = wrong_result(spoiled, shape, problem);
+    REQUIRE(wrong);
+    CHECK(wrong->context.find("wrong result on rank 0 in step 0: received row 3 (expert ") == 0);
+
+    spoiled = *step;
+    spoiled.combined[16 * 4] ^= std::byte{1};
+    wrong = wrong_result(spoiled, shape, problem);
+    REQUIRE(wrong);
+    CHECK(wrong->context.find("combined token 4 has ") != std::string::npos);
+
+    ops::LowLatencyTables tables = *step->tables;
+    tables.ep_recv_count[1] += 1;
+    spoiled = *step;
+    spoiled.tables = &tables;
+    wrong = wrong_result(spoiled, shape, problem);
+    REQUIRE(wrong);
+    CHECK(wrong->context.find("table ep_recv_count") != std::string::npos);
+    return {};
+  });
+  REQUIRE_MESSAGE(ran, to_string(ran.error()));
 }
 
 TEST_CASE("one rank alone, and no tokens at all") {

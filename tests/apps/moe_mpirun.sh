@@ -20,4 +20,7 @@ for ranks in "$@"; do
   out=$(timeout 120 mpirun --oversubscribe -np "$ranks" "$shmoe" moe --mode afd --routing "$routing" --steps 2 --hidden 256)
   echo "$out"
   grep -q "^verified: bit-exact.* on $ranks ranks" <<<"$out"
+  out=$(timeout 120 mpirun --oversubscribe -np "$ranks" "$shmoe" moe --mode low-latency --routing "$routing" --tokens 32 --steps 2 --hidden 256)
+  echo "$out"
+  grep -q "^verified: bit-exact.* on $ranks ranks" <<<"$out"
 done

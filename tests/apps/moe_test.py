@@ -47,6 +47,15 @@ class Recorded(Job):
                                      ROUTING / "law_layer8.txt", "--steps", 1, "--hidden", 128)
                 self.assertIn(f"mode afd: {experts} rank{'s' * (experts > 1)} for experts, ", text)
 
+    def test_few_tokens(self):
+        for ranks, tokens in ((1, 4), (3, 16), (8, 64)):
+            with self.subTest(ranks=ranks):
+                text = self.verified("--mode", "low-latency", "--ranks", ranks, "--routing", ROUTING / "law_layer8.txt",
+                                     "--tokens", tokens, "--steps", 3, "--hidden", 128)
+                self.assertIn("mode low-latency: ", text)
+        files = f"{ROUTING / 'law_layer8.txt'},{ROUTING / 'law_layer13.txt'}"
+        self.verified("--mode", "low-latency", "--ranks", 4, "--routing", files, "--steps", 4, "--hidden", 64)
+
     def test_two_layers_by_turns(self):
         files = f"{ROUTING / 'law_layer8.txt'},{ROUTING / 'law_layer13.txt'}"
         self.verified("--ranks", 4, "--routing", files, "--steps", 3, "--hidden", 64)
@@ -76,6 +85,30 @@ class Exact(Job):
                     self.assertIn(stage, text)
         self.verified("--mode", "afd", "--ranks", 4, *SMALL, env={**os.environ, "SHMOE_WEAK": "7"})
 
+    def test_few_tokens(self):
+        for words in (("--ranks", 1), ("--ranks", 2, "--tokens", 1), ("--ranks", 5, "--cores", 3, "--quant", "int8"),
+                      ("--ranks", 3, "--dtype", "fp32"),
+                      ("--ranks", 4, "--quant", "int8", "--dtype", "fp16", "--hidden", 37),
+                      ("--ranks", 5, "--experts", 7, "--topk", 7), ("--ranks", 4, "--experts", 2, "--topk", 1),
+                      ("--ranks", 4, "--tokens", 0)):
+            with self.subTest(words=words):
+                text = self.verified("--mode", "low-latency", *SMALL, *words)
+                heading = next(line.split() for line in text.splitlines() if line.split()[:2] == ["rank", "tokens"])
+                self.assertEqual(heading[4:], ["dispatch", "experts", "combine", "dispatch", "combine"])
+        for setting in ({"SHMOE_WEAK": "7"}, {"SHMOE_VIEWS": "off"}):
+            self.verified("--mode", "low-latency", "--ranks", 3, *SMALL, env={**os.environ, **setting})
+
+    def test_few_tokens_where_some_ranks_have_none(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "few.jsonl"
+            # Two steps on three ranks; the second needs more room than the first.
+            file.write_text('{"topk_ids": [[1, 2]]}\n{"topk_ids": []}\n{"topk_ids": [[-1, -1]]}\n'
+                            '{"topk_ids": []}\n{"topk_ids": [[3, 3], [0, -1], [2, 1]]}\n{"topk_ids": [[0, 1]]}\n')
+            text = self.verified("--mode", "low-latency", "--ranks", 3, "--routing", file, "--experts", 4, "--hidden", 16,
+                                 "--steps", 2, "--warmup", 0)
+        cells = [line.split()[1:3] for line in text.splitlines() if line.split()[:1] in (["0"], ["1"], ["2"])]
+        self.assertEqual(cells, [["1", "5"], ["3", "4"], ["2", "0"]])
+
     def test_rows_without_views_and_late_puts(self):
         self.verified("--ranks", 3, *SMALL, env={**os.environ, "SHMOE_VIEWS": "off"})
         self.verified("--ranks", 3, *SMALL, env={**os.environ, "SHMOE_WEAK": "7"})
@@ -101,6 +134,9 @@ class Exact(Job):
         done = run("run", "-n", 3, "--", cli.SHMOE, "moe", *SMALL)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(all(line.startswith("[0] ") for line in done.stdout.splitlines()))
+        self.assertIn("verified: bit-exact", done.stdout)
+        done = run("run", "-n", 3, "--no-prefix", "--", cli.SHMOE, "moe", "--mode", "low-latency", *SMALL)
+        self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("verified: bit-exact", done.stdout)
 
 
@@ -130,6 +166,15 @@ class Schema(cli.Case):
         self.assertEqual([rank["tokens"] for rank in report["ranks"]], [0, 0, 32, 32, 32])
         self.assertEqual([rank["rows_received"] for rank in report["ranks"]], [64, 32, 0, 0, 0])
         self.assertEqual(sorted(report["ranks"][0]["stages"]), ["a2e", "attention", "e2a", "experts"])
+        done = run("moe", "--mode", "low-latency", "--ranks", 3, "--json", *SMALL)
+        report = json.loads(done.stdout)
+        jsonschema.Draft202012Validator(schema).validate(report)
+        self.assertTrue(report["verified"])
+        self.assertEqual(report["world"]["mode"], "low-latency")
+        self.assertEqual([rank["tokens"] for rank in report["ranks"]], [32, 32, 32])
+        self.assertEqual([rank["rows_sent"] for rank in report["ranks"]], [256, 256, 256])
+        self.assertEqual(sum(rank["rows_received"] for rank in report["ranks"]), 768)
+        self.assertEqual(sorted(report["ranks"][0]["stages"]), ["combine", "dispatch", "experts"])
 
 
 class Report(cli.Case):
@@ -167,8 +212,11 @@ class Refused(cli.Case):
             ("--hidden", "0"): "--hidden",
             ("--dtype", "int8"): "--dtype: int8 not in {bf16,fp16,fp32}",
             ("--quant", "int4"): "--quant: int4 not in {none,int8}",
-            ("--mode", "fast"): "--mode: fast not in {normal,afd}",
+            ("--mode", "fast"): "--mode: fast not in {normal,low-latency,afd}",
             ("--expert-ranks", "1"): "--expert-ranks is for --mode afd",
+            ("--mode", "low-latency", "--expert-ranks", "1"): "in mode low-latency every rank holds experts",
+            ("--mode", "low-latency", "--profile", "faithful-2026-07"): "take --profile safe",
+            ("--mode", "low-latency", "--hidden", "65536", "--tokens", "4096"): "lower --tokens, or raise SHMOE_HEAP",
             ("--mode", "afd", "--ranks", "1"): "--mode afd with 1 ranks: start more ranks, or give fewer --expert-ranks",
             ("--cores", "49"): "--cores",
             ("--profile", "fast"): "--profile",

@@ -18,11 +18,20 @@ constexpr Rank aborting_rank(std::uint64_t word) { return Rank{(word >> 8) - 1};
 /// A token row of any usual length is kept, not given back; one block at a time, since a core asks for one of a size.
 constexpr std::pmr::pool_options kWorkspace{.max_blocks_per_chunk = 1, .largest_required_pool_block = 4U << 20};
 
-Error to_error(const std::exception& e) {
-  if (const auto* broken = dynamic_cast<const ContractViolation*>(&e)) {
-    return Error{.code = Errc::broken_contract, .context = broken->what()};
+/// Of the exception that is being handled. `rank`: its world rank.
+Error thrown_in(Rank rank, Core core) {
+  const auto error = [&](Errc code, std::string text) {
+    return Error{.code = code, .context = std::move(text), .where = rank};
+  };
+  try {
+    throw;
+  } catch (const ContractViolation& broken) {
+    return error(Errc::broken_contract, broken.what());
+  } catch (const std::exception& e) {
+    return error(Errc::aborted, fmt::format("rank {} core {}: exception in a kernel: {}", rank, core, e.what()));
+  } catch (...) {
+    return error(Errc::aborted, fmt::format("rank {} core {}: exception of an unknown type in a kernel", rank, core));
   }
-  return Error{.code = Errc::aborted, .context = fmt::format("exception in a kernel: {}", e.what())};
 }
 
 std::span<std::optional<Error>> cleared(std::span<std::optional<Error>> errors, std::int32_t count) {
@@ -124,11 +133,8 @@ void Communicator::run_block(Launch& launch, std::int32_t block, std::int32_t ph
     // Whoever leaves alone would leave its peers waiting.
     if (!interrupted.agreed() && failure->code != Errc::aborted) abort(*failure, Core{physical_core});
     if (failure->code == Errc::deadlock && deadlocked_) deadlocked_(*failure, Core{physical_core});
-  } catch (const std::exception& e) {
-    failure = to_error(e);
-    abort(*failure, Core{physical_core});
   } catch (...) {
-    failure = Error{.code = Errc::aborted, .context = "exception of an unknown type in a kernel"};
+    failure = thrown_in(members_[rank().index()], Core{block});
     abort(*failure, Core{physical_core});
   }
 }

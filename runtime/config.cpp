@@ -45,8 +45,8 @@ std::optional<std::uint64_t> byte_count(std::string_view text, std::uint64_t low
 }
 
 std::optional<bool> on_or_off(std::string_view text) {
-  if (text == "on") return true;
-  if (text == "off") return false;
+  if (text == "on" || text == "1") return true;
+  if (text == "off" || text == "0") return false;
   return std::nullopt;
 }
 

@@ -7,11 +7,14 @@
 namespace shmoe::runtime {
 namespace {
 
+/// Nothing is nearer.
+constexpr std::uint64_t kProven = 6;
+
 /// How near an error is to what went wrong first.
 std::uint64_t verdict_on(const Error& error, Rank self) {
   switch (error.code) {
-    case Errc::deadlock: return error.where == self ? 6 : 1;  // the rank that has the proof
-    case Errc::aborted: return 1;
+    case Errc::deadlock: return error.where == self ? kProven : 1;  // the rank that has the proof
+    case Errc::aborted: return error.where == self ? 5 : 1;         // the rank that threw
     case Errc::deadline: return error.where ? 4 : 2;  // where: somebody overran this wait, the others only waited
     case Errc::peer_lost: return 3;
     default: return 5;
@@ -47,9 +50,12 @@ void tell_once(const Witnesses& witnesses, const Error& error, const Tell& tell)
   const Rank self = witnesses.self;
   const auto& words = witnesses.words;
   const auto& gone = witnesses.gone;
-  words[self.index()]->leave(verdict_on(error, self));
+  const std::uint64_t verdict = verdict_on(error, self);
+  words[self.index()]->leave(verdict);
   std::size_t heard = 0;
+  // Who is busy elsewhere holds up no proof, and nobody who has been told.
   wait_until([&] {
+    if (verdict == kProven || words.front()->teller()) return true;
     while (heard < words.size() && (words[heard]->verdict() != 0 || gone(Rank{heard}))) ++heard;
     return heard == words.size();
   });

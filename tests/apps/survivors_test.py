@@ -103,8 +103,9 @@ class Survivors(cli.Case):
 class Every_few(Survivors):
     def test_the_others_go_on(self):
         for number, operator in enumerate(OPERATORS):
-            calls, _ = self.kill_at_calls(number, operator, step=5)
+            calls, slowest = self.kill_at_calls(number, operator, step=5)
             self.assertGreater(calls, 0, operator)
+            self.assertLess(slowest, LIMIT_S, operator)
 
     def test_with_two_cores(self):
         for plan in ("rank 0 core 1 in notify launch 2 wait 2: kill", "rank 3 core 1 in combine_normal any 4: kill"):

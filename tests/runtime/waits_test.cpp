@@ -198,7 +198,7 @@ TEST_CASE("of a wait for many slots the one is named that nobody will write, whe
   REQUIRE(verdict);
   CHECK(verdict->where == Rank{7});
   CHECK(contains(verdict->context, "rank 7 is gone (pid 4711 has ended)"));
-  CHECK(contains(verdict->context, "for barrier[0] from rank 2 (the first of 2 slots that still lacks)"));
+  CHECK(contains(verdict->context, "for barrier[0] from rank 2 (the first of 2 slots that is still missing)"));
   // It wrote before its end: the wait goes on for the other.
   watched.write(slots[1], 0x500);
   CHECK_FALSE(watched.look(spec, std::chrono::seconds(1)).has_value());

@@ -91,7 +91,7 @@ TEST_CASE("wait: a deadline ends it, and the text names rank, core, operator, ro
     CAPTURE(text);
     CHECK(has(text, "rank 1 core 1 in notify round 7 waited "));
     CHECK(has(text, "kernel.cpp:321"));
-    CHECK(has(text, "word from rank 0 event 3 (the first of 2 slots that still lacks) in rank 1's memory"));
+    CHECK(has(text, "word from rank 0 event 3 (the first of 2 slots that is still missing) in rank 1's memory"));
     CHECK(has(text, "to be >= 0x100, sees 0x0"));
     CHECK(std::string(result.error().site.file) == "kernel.cpp");
   });

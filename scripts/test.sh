@@ -106,6 +106,7 @@ case $mode in
     ;;
   --all)
     for preset in clang release asan tsan; do stage "$preset" test_preset "$preset" all; done
+    stage "every header" scripts/lint.sh --only all-headers --tally "$tally"
     stage "clang-tidy" verdict scripts/tidy.sh --all
     ;;
 esac

@@ -23,5 +23,7 @@ GATES = {
     "bash": text_gates.check_bash,
 }
 
+# Only where they are named.
+SLOW_GATES = {"all-headers": code_gates.check_all_headers}
 
 FIXES = (code_gates.fix_format, lesson_gates.fix_listings)

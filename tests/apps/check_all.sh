@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# check_all.sh SHMOE: every program in the worlds that the project promises to be clean, with a fixed seed and a fresh one.
+# check_all.sh SHMOE RUNS SECONDS: every program in the worlds that the project promises to be clean, RUNS schedules with a
+# fixed seed and as many with a fresh one, and SECONDS of the schedules with two delays.
 # The fresh one is SHMOE_TEST_SEED where that is set.
 set -euo pipefail
 shmoe=$1
+runs=$2
+seconds=$3
 fresh=${SHMOE_TEST_SEED:-$RANDOM}
 echo "fresh seed $fresh"
 worlds=(
@@ -19,7 +22,7 @@ for world in "${worlds[@]}"; do
   for seed in 1 "$fresh"; do
     echo "== $world --seed $seed"
     # shellcheck disable=SC2086  # a world is several words
-    "$shmoe" check run all $world --runs 1500 --seed "$seed" | sed -n '/FAILED\|programs as expected/p;/again, with/,$p'
+    "$shmoe" check run all $world --runs "$runs" --seed "$seed" | sed -n '/FAILED\|programs as expected/p;/again, with/,$p'
   done
 done
 echo "== recorded"
@@ -36,5 +39,5 @@ orphan_wait shmoe1:fault.forgotten_notify:r2c1n3:
 END
 echo "== bounded"
 "$shmoe" check run pipeline --strategy delay3
-"$shmoe" check run all --strategy delay2 --time 5 |
+"$shmoe" check run all --strategy delay2 --time "$seconds" |
   sed -n '/FAILED\|programs as expected/p;/again, with/,$p'

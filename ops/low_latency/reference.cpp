@@ -56,10 +56,9 @@ Problem widened(const LowLatencyProblem& problem) {
 std::vector<std::int64_t> inclusive_prefix(const Answer& answer) {
   std::vector<std::int64_t> ends = answer.put_offset;
   const std::size_t ranks = answer.rows.size();
-  const std::size_t columns = ends.size() / ranks;
-  for (std::size_t column = 0; column < columns; ++column) {
-    for (std::size_t source = 0; source < ranks; ++source) {
-      ends[column * ranks + source] += answer.recv_data[source * columns + column];
+  for (const std::vector<Origin>& rows : answer.rows) {
+    for (const Origin& row : rows) {
+      ++ends[static_cast<std::size_t>(row.expert) * ranks + static_cast<std::size_t>(row.source)];
     }
   }
   return ends;

@@ -35,6 +35,20 @@ bool takes_over(const Evidence& known, const Edge& edge, Slot slot) {
   return there > *usual_there && here < *usual(known, edge, edge.slot);
 }
 
+/// What was due lies in a slot of this rank that another rank signals. Only the events tell: the ledger has no entry for it.
+Because drifted_to_another_source(const Evidence& known, const Edge& edge) {
+  const shmem::SlotPlan& slots = *known.sight().slots;
+  for (const SentSignal& signal : known.history(edge.writer).signals) {
+    const bool due = signal.value == edge.wanted && signal.launch == edge.core->launch;
+    if (!due || !signal.reaches(edge.where)) continue;
+    if (slots.may_write(signal.slot, edge.where, edge.writer)) continue;
+    return fmt::format("rank {} core {} sent {} to {} of rank {}, at {}; rank {} waits for it at {}", edge.writer,
+                       signal.core, word_text(known, edge, edge.wanted), slots.describe(signal.slot), edge.where,
+                       signal.site, edge.core->rank, slots.describe(edge.slot));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 /// One of those that lie with the sender may be an older one than the last.
@@ -64,7 +78,7 @@ Because drifted(const Evidence& known, const Edge& edge) {
                          there.site(), edge.core->rank, known.sight().slots->describe(edge.slot));
     }
   }
-  return std::nullopt;
+  return drifted_to_another_source(known, edge);
 }
 
 Because wrong_rank(const Evidence& known, const Edge& edge) {

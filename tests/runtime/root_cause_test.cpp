@@ -197,6 +197,26 @@ TEST_CASE("root cause: a signal to oneself") {
   CHECK(contains(scene.causes()[0].because, "the slot was signalled once there and 0 times here"));
 }
 
+TEST_CASE("root cause: what was due went to a slot that another rank signals, which only the events tell") {
+  Scene scene(3, 1);
+  const Slot due = scene.slot("flag", 1);
+  for (const int rank : {0, 1, 2}) scene.enter(rank, 0, "step");
+  scene.sets(1, 0, 2, scene.slot("flag", 2), 5);
+  scene.sets(1, 0, 0, due, 5);
+  scene.ledger(1, 0, due, 2, 5);
+  scene.ledger(1, 2, due, 1, 4);
+  scene.word(2, due, 4);
+  scene.waits(scene.core(2), 2, due, 5);
+  REQUIRE(scene.names() == "slot formula drift, missing notify");
+  CHECK(scene.causes()[0].because ==
+        "rank 1 core 0 sent 0x5 (magic 0, value 5) to flag[0] from rank 2 event 0 of rank 2, at a.cpp:0; rank 2 waits "
+        "for it at flag[0] from rank 1 event 0");
+  CHECK(name_of(judge(scene.sight()).kind) == "misdirected notify");
+  // Of another launch it is another signal.
+  scene.core(1).launch = 2;
+  CHECK(scene.names() == "missing notify");
+}
+
 TEST_CASE("root cause: who should signal is a block that has not begun") {
   Pair scene(2);
   for (const int rank : {0, 1}) {

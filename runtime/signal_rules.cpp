@@ -64,7 +64,7 @@ Because not_quiet(const Evidence& known, const Edge& edge) {
 }
 
 Because drifted(const Evidence& known, const Edge& edge) {
-  if (!by_source(edge)) return std::nullopt;
+  if (!by_word(edge)) return std::nullopt;
   const SlotPlace place = known.place_of(edge);
   for (std::uint32_t buffer = 0; buffer < edge.family->buffers; ++buffer) {
     for (std::uint32_t event = 0; event < edge.family->events; ++event) {
@@ -82,7 +82,7 @@ Because drifted(const Evidence& known, const Edge& edge) {
 }
 
 Because wrong_rank(const Evidence& known, const Edge& edge) {
-  if (!by_source(edge)) return std::nullopt;
+  if (!by_word(edge)) return std::nullopt;
   const std::uint64_t here = known.sent(edge).count;
   const auto one_to_one = [&] {
     return !known.is_barrier(edge) && known.sight().ranks > 2 && known.fan_out(edge) == 1;
@@ -104,7 +104,7 @@ Because wrong_rank(const Evidence& known, const Edge& edge) {
 
 /// Of the events that the writer signals on this rank in this round, this one is missing.
 Because range(const Evidence& known, const Edge& edge) {
-  if (!by_source(edge) || edge.family->events == 1) return std::nullopt;
+  if (!by_word(edge) || edge.family->events == 1) return std::nullopt;
   const SlotPlace place = known.place_of(edge);
   const std::uint64_t here = known.sent(edge).count;
   std::vector<std::uint32_t> signalled;
@@ -119,7 +119,7 @@ Because range(const Evidence& known, const Edge& edge) {
 
 /// Other ranks have it.
 Because missing_here(const Evidence& known, const Edge& edge) {
-  if (!by_source(edge) || known.is_past(edge)) return std::nullopt;
+  if (!by_word(edge) || known.is_past(edge)) return std::nullopt;
   const std::uint64_t here = known.sent(edge).count;
   std::vector<Rank> others;
   for (const Evidence::Sibling& sibling : known.siblings(edge)) {
@@ -139,6 +139,13 @@ Because missing(const Evidence& known, const Edge& edge) {
   }
   const CoreSight& writer = known.sight().of(edge.writer).front();
   if (known.sight().ended(edge.writer) || writer.launch > edge.core->launch) {
+    if (!by_word(edge)) {
+      return fmt::format(
+          "rank {} has left {}, and {} is no more than {}: the sum that rank {} core {} waits for lacks the "
+          "rest",
+          edge.writer, edge.core->op, slot_text(known, edge), word_text(known, edge, edge.seen), edge.core->rank,
+          edge.core->core);
+    }
     return fmt::format("rank {} has left {} without signalling {}", edge.writer, edge.core->op, slot_text(known, edge));
   }
   return std::nullopt;

@@ -164,7 +164,7 @@ Because erased(const Evidence& known, const Edge& edge) {
 
 Because wrong_word(const Evidence& known, const Edge& edge) {
   const LedgerSight sent = known.sent(edge);
-  if (!by_source(edge) || sent.count == 0 || sent.value != edge.seen) return std::nullopt;
+  if (!by_word(edge) || sent.count == 0 || sent.value != edge.seen) return std::nullopt;
   const auto siblings = known.siblings(edge);
   const bool others_right = std::ranges::any_of(siblings, [&](const Evidence::Sibling& sibling) {
     return sibling.sent.count == sent.count && edge.ends_with(sibling.sent.value);

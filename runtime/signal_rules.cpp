@@ -153,6 +153,10 @@ Because missing(const Evidence& known, const Edge& edge) {
 
 Because everybody_waits(const Evidence& known, const Edge& edge) {
   if (!by_source(edge) || known.beside(edge) == nullptr) return std::nullopt;
+  if (edge.writer == edge.core->rank) {
+    return fmt::format("rank {} core {} waits in {} for a signal of its own rank, before that rank sends it",
+                       edge.core->rank, edge.core->core, edge.core->op);
+  }
   return fmt::format("rank {} core {} waits for rank {} in {}, and rank {} waits there too before it signals",
                      edge.core->rank, edge.core->core, edge.writer, edge.core->op, edge.writer);
 }

@@ -267,6 +267,14 @@ TEST_CASE("root cause: a part of a sum that was there and is gone in part") {
                  "0 at an unknown place, and 0x1 (magic 0, value 1) lies there"));
 }
 
+TEST_CASE("root cause: a rank that waits for a signal of its own") {
+  Pair scene;
+  scene.waits(scene.core(0), 0, scene.slot("flag", 0), 1, Compare::at_least);
+  REQUIRE(scene.names() == "wait before notify, missing notify");
+  CHECK(scene.causes()[0].because ==
+        "rank 0 core 0 waits in step for a signal of its own rank, before that rank sends it");
+}
+
 TEST_CASE("root cause: who should signal is a block that has not begun") {
   Pair scene(2);
   for (const int rank : {0, 1}) {

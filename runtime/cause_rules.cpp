@@ -21,4 +21,8 @@ std::string slot_text(const Evidence& known, const Edge& edge) {
 
 bool by_source(const Edge& edge) { return edge.family->has_sources() && edge.side == shmem::Side::source; }
 
+bool by_word(const Edge& edge) {
+  return by_source(edge) && (edge.core->wait->match != shmem::Match::sum || edge.seen == 0);
+}
+
 }  // namespace shmoe::runtime::rules

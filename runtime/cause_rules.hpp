@@ -63,5 +63,7 @@ std::string slot_text(const Evidence& known, const Edge& edge);
 bool has_magic(const Evidence& known, const Edge& edge);
 /// A signal from another rank is what is waited for.
 bool by_source(const Edge& edge);
+/// The same, and which: of a sum whose part has come in nobody knows how much more of it is due.
+bool by_word(const Edge& edge);
 
 }  // namespace shmoe::runtime::rules

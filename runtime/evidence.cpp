@@ -33,12 +33,14 @@ void Evidence::add_edges(const CoreSight& core) {
     const shmem::Side side = by_zero ? shmem::Side::owner : shmem::Side::source;
     const std::optional<Rank> writer = sight_->slots->writer_of(slot, wait.where, side);
     if (!writer) continue;
+    const bool of_sum = wait.match == shmem::Match::sum;
+    const std::uint64_t seen = sight_->word(wait.where, slot);
     edges_.push_back({.core = &core,
                       .where = wait.where,
                       .slot = slot,
-                      .compare = wait.match == shmem::Match::sum ? Compare::at_least : wait.compare,
-                      .wanted = wait.match == shmem::Match::sum ? 1 : wait.value,
-                      .seen = sight_->word(wait.where, slot),
+                      .compare = of_sum ? Compare::at_least : wait.compare,
+                      .wanted = of_sum ? seen + 1 : wait.value,
+                      .seen = seen,
                       .family = &family,
                       .side = side,
                       .writer = *writer});

@@ -17,7 +17,7 @@ struct Edge {
   Rank where;  // whose slot
   Slot slot;
   Compare compare;
-  std::uint64_t wanted;
+  std::uint64_t wanted;  // of a sum: more than lies there
   std::uint64_t seen;
   const shmem::SlotFamily* family;
   shmem::Side side;  // of a slot with two writers the one that is waited for

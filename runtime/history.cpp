@@ -49,7 +49,8 @@ class CoreReader {
                                  .value = event.value,
                                  .op = entered_ == 0 ? std::string() : history_->launches.back().op,
                                  .launch = entered_,
-                                 .at = shmem::Time{event.time_ns}});
+                                 .at = shmem::Time{event.time_ns},
+                                 .site = fmt::format("{}:{}", event.text.data(), event.line)});
   }
 
   /// The newest launch is the one that the record counts.

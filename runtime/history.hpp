@@ -26,7 +26,8 @@ struct SentSignal {
   std::uint64_t value = 0;
   std::string op = {};
   std::uint64_t launch = 0;
-  shmem::Time at{0};  // noted, a moment after the word was written
+  shmem::Time at{0};      // noted, a moment after the word was written
+  std::string site = {};  // "a.cpp:12"
 
   [[nodiscard]] bool reaches(Rank owner) const;
 };

@@ -18,9 +18,13 @@ struct Waiting {
   const shmem::SlotFamily* family;
 };
 
+/// What its text calls a rank.
+enum class Naming : std::uint8_t { members, world_ranks };
+
 class Judge {
  public:
-  explicit Judge(const Sight& sight) : sight_(sight), slots_(*sight.slots) {
+  explicit Judge(const Sight& sight, Naming naming = Naming::members)
+      : sight_(sight), slots_(*sight.slots), naming_(naming) {
     for (const CoreSight& core : sight.cores) {
       if (!core.busy || !core.wait) continue;
       const Slot slot = core.wait->slot();
@@ -62,11 +66,18 @@ class Judge {
   }
 
  private:
-  [[nodiscard]] static std::string name(const Waiting& w) {
-    return fmt::format("rank {} core {}", w.core->rank, w.core->core);
+  [[nodiscard]] Rank named(Rank member) const { return naming_ == Naming::world_ranks ? sight_.world(member) : member; }
+  [[nodiscard]] std::string name(const Waiting& w) const {
+    return fmt::format("rank {} core {}", named(w.core->rank), w.core->core);
   }
   [[nodiscard]] std::string slot_name(const Waiting& w) const {
-    return fmt::format("{} of rank {}", slots_.describe(w.slot), w.spec->where);
+    std::string text = slots_.describe(w.slot);
+    if (w.family->has_sources()) {
+      const Rank source = *setter(w.slot, w.spec->where);
+      const std::string from = fmt::format(" from rank {}", source);
+      text.replace(text.rfind(from), from.size(), fmt::format(" from rank {}", named(source)));
+    }
+    return fmt::format("{} of rank {}", text, named(w.spec->where));
   }
   [[nodiscard]] bool overrun(const Waiting& w) const {
     if (w.spec->match == shmem::Match::sum || w.spec->compare != Compare::equal) return false;
@@ -159,14 +170,16 @@ class Judge {
       what = fmt::format("the sum of {} slots from {} on to lie in [{:#x}, {:#x}]", w.spec->slots.size(), slot_name(w),
                          w.spec->value, w.spec->upper);
     }
-    return {.rank = w.core->rank,
+    std::vector<Rank> writers = sight_.writers_of(*w.spec);
+    std::ranges::transform(writers, writers.begin(), [this](Rank writer) { return named(writer); });
+    return {.rank = named(w.core->rank),
             .core = w.core->core,
             .op = w.core->op,
             .round = w.core->round,
             .what = std::move(what),
             .site = w.core->site,
-            .writers = sight_.writers_of(*w.spec),
-            .where = w.spec->where,
+            .writers = std::move(writers),
+            .where = named(w.spec->where),
             .slot = w.slot,
             .written = written(w)};
   }
@@ -180,21 +193,24 @@ class Judge {
     const LedgerSight last = sight_.ledger(*writer, w.spec->where, w.slot, side);
     if (last.held > 0) {
       return fmt::format("rank {} sent it {} time{}, last {:#x} by core {} at {}; {} of them {} with the sender",
-                         *writer, last.count + last.held, last.count + last.held == 1 ? "" : "s", last.value, last.core,
-                         last.site(), last.held, last.held == 1 ? "lies" : "lie");
+                         named(*writer), last.count + last.held, last.count + last.held == 1 ? "" : "s", last.value,
+                         last.core, last.site(), last.held, last.held == 1 ? "lies" : "lie");
     }
     const char* verb = w.family->goes_back() && by_zero ? "reset" : "signalled";
-    if (last.count == 0) return fmt::format("rank {} never {} it", *writer, verb);
-    return fmt::format("rank {} {} it {} time{}, last {:#x} by core {} at {}", *writer, verb, last.count,
+    if (last.count == 0) return fmt::format("rank {} never {} it", named(*writer), verb);
+    return fmt::format("rank {} {} it {} time{}, last {:#x} by core {} at {}", named(*writer), verb, last.count,
                        last.count == 1 ? "" : "s", last.value, last.core, last.site());
   }
 
   const Sight& sight_;
   const shmem::SlotPlan& slots_;
+  Naming naming_;
   std::vector<Waiting> all_;
 };
 
 }  // namespace
+
+std::vector<StuckWait> stuck_waits(const Sight& sight) { return Judge(sight, Naming::world_ranks).verdict().stuck; }
 
 Verdict judge(const Sight& sight) {
   Verdict verdict = Judge(sight).verdict();

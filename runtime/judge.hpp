@@ -8,5 +8,7 @@ namespace shmoe::runtime {
 
 /// Of waits that cannot end: every core that waits in `sight` is stuck for ever.
 Verdict judge(const Sight& sight);
+/// Of the same the waits alone, with world ranks in place of members.
+std::vector<StuckWait> stuck_waits(const Sight& sight);
 
 }  // namespace shmoe::runtime

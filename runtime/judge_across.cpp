@@ -74,7 +74,7 @@ class AcrossJudge {
     return verdict;
   }
   void add_waits(const Sight& sight, Verdict& verdict) const {
-    for (StuckWait& wait : judge(stuck_part(sight, stuck_, ended_)).stuck) {
+    for (StuckWait& wait : stuck_waits(stuck_part(sight, stuck_, ended_))) {
       wait.scope = sight.name();
       verdict.stuck.push_back(std::move(wait));
     }

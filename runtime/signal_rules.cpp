@@ -35,6 +35,20 @@ bool takes_over(const Evidence& known, const Edge& edge, Slot slot) {
   return there > *usual_there && here < *usual(known, edge, edge.slot);
 }
 
+/// What was due lies in a slot of this rank that another rank signals. Only the events tell: the ledger has no entry for it.
+Because drifted_to_another_source(const Evidence& known, const Edge& edge) {
+  const shmem::SlotPlan& slots = *known.sight().slots;
+  for (const SentSignal& signal : known.history(edge.writer).signals) {
+    const bool due = signal.value == edge.wanted && signal.launch == edge.core->launch;
+    if (!due || !signal.reaches(edge.where)) continue;
+    if (slots.may_write(signal.slot, edge.where, edge.writer)) continue;
+    return fmt::format("rank {} core {} sent {} to {} of rank {}, at {}; rank {} waits for it at {}", edge.writer,
+                       signal.core, word_text(known, edge, edge.wanted), slots.describe(signal.slot), edge.where,
+                       signal.site, edge.core->rank, slots.describe(edge.slot));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 /// One of those that lie with the sender may be an older one than the last.
@@ -50,7 +64,7 @@ Because not_quiet(const Evidence& known, const Edge& edge) {
 }
 
 Because drifted(const Evidence& known, const Edge& edge) {
-  if (!by_source(edge)) return std::nullopt;
+  if (!by_word(edge)) return std::nullopt;
   const SlotPlace place = known.place_of(edge);
   for (std::uint32_t buffer = 0; buffer < edge.family->buffers; ++buffer) {
     for (std::uint32_t event = 0; event < edge.family->events; ++event) {
@@ -64,11 +78,11 @@ Because drifted(const Evidence& known, const Edge& edge) {
                          there.site(), edge.core->rank, known.sight().slots->describe(edge.slot));
     }
   }
-  return std::nullopt;
+  return drifted_to_another_source(known, edge);
 }
 
 Because wrong_rank(const Evidence& known, const Edge& edge) {
-  if (!by_source(edge)) return std::nullopt;
+  if (!by_word(edge)) return std::nullopt;
   const std::uint64_t here = known.sent(edge).count;
   const auto one_to_one = [&] {
     return !known.is_barrier(edge) && known.sight().ranks > 2 && known.fan_out(edge) == 1;
@@ -90,7 +104,7 @@ Because wrong_rank(const Evidence& known, const Edge& edge) {
 
 /// Of the events that the writer signals on this rank in this round, this one is missing.
 Because range(const Evidence& known, const Edge& edge) {
-  if (!by_source(edge) || edge.family->events == 1) return std::nullopt;
+  if (!by_word(edge) || edge.family->events == 1) return std::nullopt;
   const SlotPlace place = known.place_of(edge);
   const std::uint64_t here = known.sent(edge).count;
   std::vector<std::uint32_t> signalled;
@@ -105,7 +119,7 @@ Because range(const Evidence& known, const Edge& edge) {
 
 /// Other ranks have it.
 Because missing_here(const Evidence& known, const Edge& edge) {
-  if (!by_source(edge) || known.is_past(edge)) return std::nullopt;
+  if (!by_word(edge) || known.is_past(edge)) return std::nullopt;
   const std::uint64_t here = known.sent(edge).count;
   std::vector<Rank> others;
   for (const Evidence::Sibling& sibling : known.siblings(edge)) {
@@ -125,6 +139,13 @@ Because missing(const Evidence& known, const Edge& edge) {
   }
   const CoreSight& writer = known.sight().of(edge.writer).front();
   if (known.sight().ended(edge.writer) || writer.launch > edge.core->launch) {
+    if (!by_word(edge)) {
+      return fmt::format(
+          "rank {} has left {}, and {} is no more than {}: the sum that rank {} core {} waits for lacks the "
+          "rest",
+          edge.writer, edge.core->op, slot_text(known, edge), word_text(known, edge, edge.seen), edge.core->rank,
+          edge.core->core);
+    }
     return fmt::format("rank {} has left {} without signalling {}", edge.writer, edge.core->op, slot_text(known, edge));
   }
   return std::nullopt;
@@ -132,6 +153,10 @@ Because missing(const Evidence& known, const Edge& edge) {
 
 Because everybody_waits(const Evidence& known, const Edge& edge) {
   if (!by_source(edge) || known.beside(edge) == nullptr) return std::nullopt;
+  if (edge.writer == edge.core->rank) {
+    return fmt::format("rank {} core {} waits in {} for a signal of its own rank, before that rank sends it",
+                       edge.core->rank, edge.core->core, edge.core->op);
+  }
   return fmt::format("rank {} core {} waits for rank {} in {}, and rank {} waits there too before it signals",
                      edge.core->rank, edge.core->core, edge.writer, edge.core->op, edge.writer);
 }

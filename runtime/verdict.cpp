@@ -58,6 +58,9 @@ std::string to_string(const Verdict& verdict) {
   }
   if (verdict.after)
     text += fmt::format("\n  proven {:.3f} s after the last of these waits began", seconds(*verdict.after));
+  if (!verdict.scope.empty())
+    text += fmt::format("\n  ranks in lines that name no communicator are members of {}, from 0 in that order",
+                        verdict.scope);
   if (shown < verdict.stuck.size()) text += fmt::format("\n  and {} more waits", verdict.stuck.size() - shown);
   return text;
 }

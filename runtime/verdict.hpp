@@ -57,7 +57,7 @@ struct StuckWait {
   Rank where = {};            // whose slot
   Slot slot = {};
   std::string written = {};  // what its one writer has noted: "rank 1 never signalled it"; empty where nobody knows
-  std::string scope = {};    // of waits of several communicators: "communicator 2 of world ranks 1 2 3"
+  std::string scope = {};    // of several communicators, told by world ranks: "communicator 2 of world ranks 1 2 3"
 };
 
 /// A slot of a rank.

@@ -72,10 +72,12 @@ std::string cleared_text(const Evidence& known, const Edge& edge) {
   return fmt::format("{} of {} written slots of {} on rank {} hold 0", empty, written, edge.family->name, edge.where);
 }
 
+std::uint64_t line_of(const Evidence& known, Slot slot) {
+  return known.sight().slots->offset_of(slot).value() / kLineBytes;
+}
+
 /// A slot of the same line that another core of the writer has set since, and that is as it was set.
 std::optional<Slot> set_beside(const Evidence& known, const Edge& edge) {
-  const shmem::SlotPlan& slots = *known.sight().slots;
-  const auto line_of = [&](Slot slot) { return slots.offset_of(slot).value() / kLineBytes; };
   const auto last_to = [&](Slot slot) {
     Edge at = edge;
     at.slot = slot;
@@ -84,12 +86,26 @@ std::optional<Slot> set_beside(const Evidence& known, const Edge& edge) {
   };
   for (std::uint32_t i = 0; i < edge.family->count(); ++i) {
     const Slot slot{edge.family->first + i};
-    if (slot == edge.slot || line_of(slot) != line_of(edge.slot)) continue;
+    if (slot == edge.slot || line_of(known, slot) != line_of(known, edge.slot)) continue;
     const LedgerSight there = known.sent(edge.writer, edge.where, slot);
     const bool stands = there.count > 0 && known.sight().word(edge.where, slot) == there.value;
     if (stands && there.core != known.sent(edge).core && last_to(slot) > last_to(edge.slot)) return slot;
   }
   return std::nullopt;
+}
+
+/// A word of another line is gone as well, beside which nobody has set one.
+bool is_cleared_elsewhere(const Evidence& known, const Edge& edge) {
+  for (std::uint32_t i = 0; i < edge.family->count(); ++i) {
+    Edge other = edge;
+    other.slot = Slot{edge.family->first + i};
+    other.writer = *known.sight().slots->writer_of(other.slot, edge.where, shmem::Side::source);
+    const LedgerSight sent = known.sent(other);
+    const bool gone = sent.count > 0 && sent.value != 0 && known.sight().word(edge.where, other.slot) == 0;
+    if (!gone || line_of(known, other.slot) == line_of(known, edge.slot)) continue;
+    if (!set_beside(known, other)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -142,7 +158,7 @@ Because doubled(const Evidence& known, const Edge& edge) {
 
 Because shared_line(const Evidence& known, const Edge& edge) {
   const std::optional<Slot> beside = lost(known, edge) ? set_beside(known, edge) : std::nullopt;
-  if (!beside) return std::nullopt;
+  if (!beside || is_cleared_elsewhere(known, edge)) return std::nullopt;
   const LedgerSight there = known.sent(edge.writer, edge.where, *beside);
   return fmt::format("{}; core {} has set {} since, at {}, in the same line of {} bytes", lost_text(known, edge),
                      there.core, known.sight().slots->describe(*beside), there.site(), kLineBytes);
@@ -164,7 +180,7 @@ Because erased(const Evidence& known, const Edge& edge) {
 
 Because wrong_word(const Evidence& known, const Edge& edge) {
   const LedgerSight sent = known.sent(edge);
-  if (!by_source(edge) || sent.count == 0 || sent.value != edge.seen) return std::nullopt;
+  if (!by_word(edge) || sent.count == 0 || sent.value != edge.seen) return std::nullopt;
   const auto siblings = known.siblings(edge);
   const bool others_right = std::ranges::any_of(siblings, [&](const Evidence::Sibling& sibling) {
     return sibling.sent.count == sent.count && edge.ends_with(sibling.sent.value);

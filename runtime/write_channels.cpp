@@ -135,6 +135,7 @@ void WriteChannels::land(std::size_t index) {
 
 shmem::LedgerEntry* WriteChannels::entry_of(const Write& write) const {
   if (!write.is_signal || !peers_->notes || peers_->control == nullptr) return nullptr;
+  if (!peers_->slots->may_write(write.slot, write.dst, peers_->rank)) return nullptr;
   const std::uint32_t index = peers_->slots->ledger_index(write.dst, write.slot, core_);
   return &peers_->control_map.ledger(peers_->control, index);
 }

@@ -118,8 +118,9 @@ void MappedFabric::expect_turn(Rank dst, Slot slot, std::uint64_t value, SourceS
                 peers_->rank, activity_.core, peers_->slots->describe(slot), dst, site.file, site.line, word);
 }
 
+/// The ledger has no entry for the slot of another writer, which only strict mode refuses: its number is that of an own one.
 void MappedFabric::write_ledger(Rank dst, Slot slot, std::uint64_t value, SourceSite site) {
-  if (!peers_->notes) return;
+  if (!peers_->notes || (!peers_->strict && !peers_->slots->may_write(slot, dst, peers_->rank))) return;
   LedgerEntry& entry = entry_of(dst, slot, value);
   entry.count.fetch_add(1, std::memory_order_relaxed);
   entry.value.store(value, std::memory_order_relaxed);

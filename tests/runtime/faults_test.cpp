@@ -113,6 +113,24 @@ TEST_CASE("faults: a misdirected signal that its rank may not send is refused at
   CHECK(contains(outcomes[1]->context, "and is no declared writer of it"));
 }
 
+TEST_CASE("faults: outside of strict mode a drifted barrier signal is where it lies, and not where it should") {
+  Config config = config_with_faults(1, "rank 1 in meet signal 2 barrier: slot +1");
+  config.strict = false;
+  const std::string proof = proof_among(run_ranks(3, config, [](World& world) {
+    return launch_and_meet(world, "meet", [](CoreContext& context) {
+      ZeroBufferSync sync(context);
+      sync.barrier_all();
+    });
+  }));
+  CAPTURE(proof);
+  CHECK(contains(proof, "misdirected notify: "));
+  CHECK(contains(proof,
+                 "\n  cause: slot formula drift: rank 1 core 0 sent 0x200 (barrier 2) to barrier[0] from rank 2 of "
+                 "rank 2, at faults_test.cpp:"));
+  CHECK(contains(proof, "; rank 2 waits for it at barrier[0] from rank 1\n"));
+  CHECK(!contains(proof, "slot erased"));
+}
+
 TEST_CASE("faults: a wait that is left out reads too early") {
   std::uint64_t seen = 99;
   const Outcomes outcomes = run_ranks(2, config_with_faults(1, "rank 0 in early wait 1: skip"), [&](World& world) {

@@ -117,6 +117,12 @@ TEST_CASE("prover: a ring through three communicators, of which no rank is in al
       "rank 0 waits in batch 1, operator 2 of communicator 1 of world ranks 0 1, for rank 1; rank 1 waits in "
       "batch 2, operator 2 of communicator 2 of world ranks 1 2, for rank 2; rank 2 waits in batch 3, operator 2 "
       "of communicator 3 of world ranks 2 0, for rank 0"));
+  CHECK(contains(proof, "\n  communicator 2 of world ranks 1 2: rank 1 core 0 in batch 2 round 1 waits at "));
+  CHECK(contains(proof, " from rank 2 of rank 1 to be "));
+  CHECK(contains(proof, "\n  communicator 3 of world ranks 2 0: rank 2 core 0 in batch 3 round 1 waits at "));
+  CHECK(contains(proof, " from rank 0 of rank 2 to be "));
+  CHECK(contains(proof, "; may be written by rank 0; rank 0 never signalled it"));
+  CHECK(!contains(proof, "members of"));
   CHECK(contains(proof, "operator order differs"));
 }
 
@@ -152,6 +158,9 @@ TEST_CASE("prover: a communicator that is stuck by itself says why, and who wait
   CHECK(contains(proof, "communicator 1 of world ranks 1 2: deadlock cycle: every core waits for a signal that only"));
   CHECK(contains(proof, "\n  cause: wait before notify: "));
   CHECK(contains(proof, "\n  communicator 2 of world ranks 0 1: rank 0 core 0 in follower round 1 waits at "));
+  CHECK(contains(proof,
+                 "\n  ranks in lines that name no communicator are members of communicator 1 of world ranks 1 2, "
+                 "from 0 in that order"));
 }
 
 TEST_CASE("prover: who waits in one communicator for a rank that runs in another one is not stuck") {

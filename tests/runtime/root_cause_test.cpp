@@ -197,6 +197,84 @@ TEST_CASE("root cause: a signal to oneself") {
   CHECK(contains(scene.causes()[0].because, "the slot was signalled once there and 0 times here"));
 }
 
+TEST_CASE("root cause: what was due went to a slot that another rank signals, which only the events tell") {
+  Scene scene(3, 1);
+  const Slot due = scene.slot("flag", 1);
+  for (const int rank : {0, 1, 2}) scene.enter(rank, 0, "step");
+  scene.sets(1, 0, 2, scene.slot("flag", 2), 5);
+  scene.sets(1, 0, 0, due, 5);
+  scene.ledger(1, 0, due, 2, 5);
+  scene.ledger(1, 2, due, 1, 4);
+  scene.word(2, due, 4);
+  scene.waits(scene.core(2), 2, due, 5);
+  REQUIRE(scene.names() == "slot formula drift, missing notify");
+  CHECK(scene.causes()[0].because ==
+        "rank 1 core 0 sent 0x5 (magic 0, value 5) to flag[0] from rank 2 event 0 of rank 2, at a.cpp:0; rank 2 waits "
+        "for it at flag[0] from rank 1 event 0");
+  CHECK(name_of(judge(scene.sight()).kind) == "misdirected notify");
+  // Of another launch it is another signal.
+  scene.core(1).launch = 2;
+  CHECK(scene.names() == "missing notify");
+}
+
+namespace {
+
+/// Rank 0 waits for a sum of 5; ranks 1 and 2 have set 1 each.
+struct Sum : Scene {
+  Sum() : Scene(3, 1) {
+    waits(core(0), 0, slot("flag", 1), 5, Compare::at_least);
+    core(0).wait->slots = {slot("flag", 1), slot("flag", 2)};
+    core(0).wait->match = shmem::Match::sum;
+    core(0).wait->upper = 5;
+    for (const int rank : {1, 2}) {
+      sets(rank, 0, 0, slot("flag", rank), 1);
+      ledger(rank, 0, slot("flag", rank), 1, 1);
+      word(0, slot("flag", rank), 1);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("root cause: parts of a sum that have come in, and whose ranks wait for an answer") {
+  Sum scene;
+  for (const int rank : {1, 2}) scene.waits(scene.core(rank), rank, scene.slot("flag", 0), 1, Compare::at_least);
+  REQUIRE(scene.names() == "missing notify, wait before notify");
+  CHECK(
+      scene.causes()[0].because ==
+      "the ranks of the cycle have signalled each other in step before; rank 0 or 1 or 2 has left out its next signal");
+  // What others got says nothing of how much is due here.
+  scene.ledger(1, 2, scene.slot("flag", 1), 2, 2);
+  scene.ledger(1, 0, scene.slot("flag", 1, 2), 2, 2);
+  CHECK(scene.names() == "missing notify, wait before notify");
+}
+
+TEST_CASE("root cause: parts of a sum that have come in, and whose ranks have left") {
+  Sum scene;
+  for (const int rank : {1, 2}) scene.core(rank).busy = false;
+  REQUIRE(scene.names(VerdictKind::orphan_wait) == "missing notify");
+  CHECK(scene.causes(VerdictKind::orphan_wait)[0].because ==
+        "rank 1 has left step, and flag[0] from rank 1 event 0 of rank 0 is no more than 0x1 (magic 0, value 1): the "
+        "sum that rank 0 core 0 waits for lacks the rest");
+}
+
+TEST_CASE("root cause: a part of a sum that was there and is gone in part") {
+  Sum scene;
+  scene.ledger(1, 0, scene.slot("flag", 1), 1, 0x10001);
+  REQUIRE(scene.names() == "host clear unaligned");
+  CHECK(contains(scene.causes()[0].because,
+                 "wrote 0x10001 (magic 0, value 65537) to flag[0] from rank 1 event 0 of rank "
+                 "0 at an unknown place, and 0x1 (magic 0, value 1) lies there"));
+}
+
+TEST_CASE("root cause: a rank that waits for a signal of its own") {
+  Pair scene;
+  scene.waits(scene.core(0), 0, scene.slot("flag", 0), 1, Compare::at_least);
+  REQUIRE(scene.names() == "wait before notify, missing notify");
+  CHECK(scene.causes()[0].because ==
+        "rank 0 core 0 waits in step for a signal of its own rank, before that rank sends it");
+}
+
 TEST_CASE("root cause: who should signal is a block that has not begun") {
   Pair scene(2);
   for (const int rank : {0, 1}) {

@@ -46,9 +46,10 @@ class Scene {
   }
   void word(int rank, Slot slot, std::uint64_t value) { words_[{rank, slot.value()}] = value; }
   void ledger(int writer, int owner, Slot slot, std::uint64_t count, std::uint64_t value,
-              shmem::Side side = shmem::Side::source) {
+              shmem::Side side = shmem::Side::source, int core = 0) {
     // Of a slot that its writer alone writes the number of the source says nothing.
-    ledger_[{writer, owner, plan_.ledger_index(Rank{owner}, slot, Core{0}, side)}] = {.count = count, .value = value};
+    ledger_[{writer, owner, plan_.ledger_index(Rank{owner}, slot, Core{0}, side)}] = {
+        .count = count, .value = value, .core = Core{core}};
   }
   void magic(int rank, int core, std::uint64_t value) { magics_[{rank, core}] = value; }
 

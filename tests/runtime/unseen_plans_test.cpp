@@ -19,6 +19,7 @@ struct Drawn {
   const Profile* profile;
   std::string plan;
   std::string cause;
+  bool strict = true;
 };
 
 /// Two barriers, flags, a barrier, five times.
@@ -46,11 +47,12 @@ Drawn draw(std::mt19937_64& random) {
   Drawn drawn{.ranks = 3 + below(3), .cores = 1 + below(2), .profile = &kSafe, .plan = {}, .cause = {}};
   const std::int32_t rank = below(static_cast<std::uint64_t>(drawn.ranks));
   const char* family = below(2) == 0 ? "barrier" : "flag";
+  const std::int32_t launch = 1 + below(5);
   const auto at = [&](std::int32_t occurrence, const std::string& fault) {
     drawn.plan =
-        fmt::format("rank {} core 0 in step launch {} signal {} {}: {}", rank, 1 + below(5), occurrence, family, fault);
+        fmt::format("rank {} core 0 in step launch {} signal {} {}: {}", rank, launch, occurrence, family, fault);
   };
-  switch (below(4)) {
+  switch (below(6)) {
     case 0:
       at(1, "drop");
       drawn.cause = "missing notify";
@@ -64,6 +66,16 @@ Drawn draw(std::mt19937_64& random) {
       at(1, "value -1");
       drawn.cause = "wrong word";
       break;
+    case 3:
+      at(1, "slot +1");  // another source's, or another event of the same
+      drawn.cause = "slot formula drift";
+      drawn.strict = false;
+      break;
+    case 4:
+      at(1, "hold");  // a SyncAll would complete it
+      drawn.plan += fmt::format("\nrank {} core 0 in step launch {} quiet *: skip", rank, launch);
+      drawn.cause = "missing quiet";
+      break;
     default:
       family = "sync_all";
       drawn.cores = 2;
@@ -75,6 +87,7 @@ Drawn draw(std::mt19937_64& random) {
 
 std::string cause_of(const Drawn& drawn) {
   Config config = small_config(drawn.cores, *drawn.profile);
+  config.strict = drawn.strict;
   config.faults = FaultPlan::parse(drawn.plan, "drawn").value();
   for (const std::optional<Error>& outcome : run_ranks(drawn.ranks, config, kernels)) {
     if (!outcome || outcome->code != Errc::deadlock || contains(outcome->context, "gave up: ")) continue;

@@ -147,6 +147,46 @@ TEST_CASE("root cause: words that a host has cleared, whole and in part, and one
   CHECK(scene.names() == "slot erased");
 }
 
+namespace {
+
+/// Cores 0 and 1 of rank 1 set events 0 and 1 of rank 0, which lie in one line, one after the other; event 0 is gone.
+struct Line : Pair {
+  Line() : Pair(2) {
+    for (const int core : {0, 1}) enter(1, core, "step");
+    writes(0, 0, 0);
+    writes(1, 1, 1);
+    waits(core(0), 0, slot("flag", 1, 0), 1);
+  }
+
+  void writes(int by, std::uint32_t event, std::uint64_t now) {
+    const Slot at = slot("flag", 1, event);
+    sets(1, by, 0, at, 1);
+    ledger(1, 0, at, 1, 1, shmem::Side::source, by);
+    word(0, at, now);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("root cause: a word is gone, and another core has set its neighbour in the line since") {
+  Line scene;
+  REQUIRE(scene.names() == "slots share a line, host clear unaligned");
+  CHECK(scene.causes()[0].because ==
+        "rank 1 core 0 wrote 0x1 (magic 0, value 1) to flag[0] from rank 1 event 0 of rank 0 at an unknown place, and "
+        "0x0 "
+        "(magic 0, value 0) lies there; core 1 has set flag[0] from rank 1 event 1 since, at an unknown place, in the "
+        "same line of 64 bytes");
+}
+
+TEST_CASE("root cause: a word of another line is gone as well, which no neighbour explains") {
+  Line scene;
+  scene.writes(0, 2, 0);
+  REQUIRE(scene.names() == "host clear unaligned");
+  CHECK(contains(scene.causes()[0].because, "; 2 of 3 written slots of flag on rank 0 hold 0"));
+  scene.writes(1, 3, 1);  // its own neighbour does
+  CHECK(scene.names() == "slots share a line, host clear unaligned");
+}
+
 TEST_CASE("root cause: a word that another rank wrote over is not the host's doing") {
   Pair scene;
   const Slot flag = scene.slot("flag", 1);

@@ -280,6 +280,19 @@ TEST_CASE("ledger: a refused signal leaves no entry and no word") {
   });
 }
 
+TEST_CASE("ledger: without strict mode a signal to the slot of another writer is no signal to one of its own") {
+  over_bodies({.ranks = 3, .strict = false}, [](Job& job) {
+    const Hand hand = job.hand(0);
+    hand.set(1, hand.word(2), 7);  // that rank 2 alone may write
+    hand.fabric().quiet(SourceSite{});
+    CHECK(hand.get<std::uint64_t>(1, job.plan().slots->offset_of(hand.word(2))) == 7);
+    CHECK(job.seat(0).ledger(Rank{1}, hand.word(0)).count.load() == 0);
+    hand.set(1, hand.word(0), 8);
+    CHECK(job.seat(0).ledger(Rank{1}, hand.word(0)).count.load() == 1);
+    CHECK(job.seat(0).ledger(Rank{1}, hand.word(0)).value.load() == 8);
+  });
+}
+
 TEST_CASE("credit: its source sets it, its owner resets it, and the ledgers keep both apart") {
   over_bodies({.ranks = 2, .cores = 2}, [](Job& job) {
     const Hand source = job.hand(0);

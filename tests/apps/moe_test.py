@@ -17,6 +17,8 @@ from cli import ROUTING, run
 
 STEPS = ("--steps", 2, "--warmup", 1)
 SMALL = ("--hidden", 64, "--tokens", 16, *STEPS)
+
+
 def small(*words):
     """The options of a small job; those in `words` instead of the usual ones."""
     usual = [SMALL[i:i + 2] for i in range(0, len(SMALL), 2)]

@@ -112,10 +112,10 @@ TEST_CASE("a bad value is named with what the variable takes") {
                                                         {"SHMOE_COMMUNICATORS", "0"},
                                                         {"SHMOE_BOOTSTRAP_TIMEOUT_S", "0"},
                                                         {"SHMOE_WAIT_LIMIT_MS", "-1"},
-                                                        {"SHMOE_VIEWS", "1"},
+                                                        {"SHMOE_VIEWS", "yes"},
                                                         {"SHMOE_WEAK", "on"},
                                                         {"SHMOE_STRICT", "ON"},
-                                                        {"SHMOE_PROVE", "1"},
+                                                        {"SHMOE_PROVE", "yes"},
                                                         {"SHMOE_VERDICT", ""},
                                                         {"SHMOE_LOG", "warning"}};
   for (const auto& other : others) {

@@ -142,9 +142,9 @@ int start_ranks(const MoeOptions& options, const Invocation& invocation) {
                  .prefix = false,
                  .report_exits = false};
   plan.command.front() = "/proc/self/exe";
-  const auto code = run_group(plan);
+  const auto end = run_group(plan);
   static_cast<void>(shmem::clean_stale(false));
-  return code ? *code : failed(kName, code.error());
+  return end ? end->code : failed(kName, end.error());
 }
 
 /// On a terminal one line that is rewritten, elsewhere a line a second.

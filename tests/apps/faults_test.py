@@ -119,6 +119,9 @@ class Refused(Plan):
                            "signal 1 flags: drop\n": ":1: no slots are called 'flags': there are barrier, flag"}.items():
             with self.subTest(plan=plan):
                 self.assert_one_message(self.moe(plan), f"{self.file}{part}")
+        self.file.unlink()
+        os.mkfifo(self.file)
+        self.assert_one_message(run("moe", "--faults", self.file), "which should hold faults, is not a regular file")
         self.assert_one_message(run("moe", "--faults", "no/such/plan"), "cannot read faults from 'no/such/plan'")
         self.assert_one_message(run("run", "-n", 2, "--faults", "no/such/plan", "--", "true"),
                                 "shmoe run: not found: cannot read faults from 'no/such/plan'")

@@ -222,6 +222,8 @@ class Words(cli.Case):
     def test_bad_settings_are_named(self):
         done = run("info", env={**os.environ, "SHMOE_CORES": "many"})
         self.assert_one_message(done, "SHMOE_CORES is 'many'; it takes 1 to 48")
+        done = run("moe", env={**os.environ, "SHMOE_VERDICT": "/nonexistent/found.json"})
+        self.assert_one_message(done, "SHMOE_VERDICT is '/nonexistent/found.json'; it takes a file that can be written")
 
     def test_help_teaches(self):
         for words in (("help",), ("help", "moe")):

@@ -115,6 +115,8 @@ Result<runtime::Config> config_of(const MoeOptions& options, const Result<Routin
     config->declare_slots = [](shmem::SlotPlan& plan, const shmem::BlockMap& map) { ops::declare_afd(plan, map); };
   }
   if (options.plan.mode == MoeMode::low_latency) config->declare_slots = ops::declare_low_latency;
+  if (options.json && config->verdict_file.empty())
+    config->verdict_file = *options.json == "-" ? "/dev/stdout" : *options.json;
   config->agreements = agreements_of(options, *config, source);
   return config;
 }
@@ -319,8 +321,10 @@ void add_job_options(CLI::App& command, MoeOptions& options) {
                   "they are written")
       ->type_name("FILE");
   command
-      .add_option("--json", options.json,
-                  "the report as JSON, to a file; without a file to standard output, instead of the table")
+      .add_option(
+          "--json", options.json,
+          "the report as JSON, to a file; without a file to standard output, instead of the table. Of a proven\n"
+          "deadlock it is the verdict, unless SHMOE_VERDICT says where that goes")
       ->expected(0, 1)
       ->default_str("-")
       ->type_name("[FILE]");

@@ -1,5 +1,6 @@
 """Plans of faults on real jobs: a rank stops or kills itself at a point, and a bad plan is told once."""
 
+import json
 import os
 import signal
 import subprocess
@@ -93,6 +94,18 @@ class Injected(Plan):
         self.assertEqual(done.returncode, 86, done.stderr)
         self.assertEqual(done.stderr.count("shmoe moe: "), 1, done.stderr)
         self.assertIn("shmoe moe: deadlock: dispatch_normal: ", done.stderr)
+
+    def test_the_report_of_a_proven_deadlock_is_its_verdict(self):
+        plan = "rank 1 in dispatch_normal launch 2 signal 2 barrier: drop\n"
+        done = self.moe(plan, "--json")
+        self.assertEqual(done.returncode, 86, done.stderr)
+        verdict = json.loads(done.stdout)
+        self.assertEqual((verdict["schema"], verdict["verdict"]), (1, "deadlock cycle"))
+        self.assertIn(f"  cause: {verdict['causes'][0]['cause']}: ", done.stderr)
+        self.assertEqual({wait["rank"] for wait in verdict["stuck"]}, {0, 1, 2})
+        file = self.file.with_name("report.json")
+        self.assertEqual(self.moe(plan, "--json", file).stdout, "")
+        self.assertEqual(json.loads(file.read_text())["stuck"][0].keys(), verdict["stuck"][0].keys())
 
     def test_what_never_came_to_its_point_is_told_to_whoever_asks(self):
         plan = "# two\nrank 1 in dispatch_norml put 1: drop\nrank 1 in notify wait 1: delay 0s\n"

@@ -73,6 +73,11 @@ inline Result<void> run_in(runtime::World& world, const Options& options, const 
     result = body(world, options);
   } catch (const ContractViolation& violation) {
     result = Error{.code = Errc::broken_contract, .context = violation.what(), .where = world.rank()};
+  } catch (const std::exception& exception) {
+    result =
+        Error{.code = Errc::system,
+              .context = fmt::format("the host threw: {}; catch it there, or return it as an error", exception.what()),
+              .where = world.rank()};
   }
   if (!result) {
     world.abort(result.error());  // nobody waits for a rank that gave up

@@ -4,10 +4,12 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <vector>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "shmem/layout.hpp"
 
@@ -98,15 +100,24 @@ bool parse_weak(std::string_view text, Config& config) {
 }
 bool parse_strict(std::string_view text, Config& config) { return assign(config.strict, on_or_off(text)); }
 bool parse_prove(std::string_view text, Config& config) { return assign(config.prove, on_or_off(text)); }
-bool parse_verdict(std::string_view text, Config& config) {
-  config.verdict_file = text;
-  return !text.empty();
-}
 bool parse_log(std::string_view text, Config& config) {
   constexpr std::string_view kLevels[] = {"trace", "debug", "info", "warn", "error"};
   if (std::ranges::find(kLevels, text) == std::end(kLevels)) return false;
   config.log_level = text;
   return true;
+}
+/// Before the job rather than when it has something to say.
+bool is_writable(const std::string& file) {
+  const std::filesystem::path path = file;
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored))
+    return !std::filesystem::is_directory(path, ignored) && ::access(file.c_str(), W_OK) == 0;
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  return std::filesystem::is_directory(folder, ignored) && ::access(folder.c_str(), W_OK) == 0;
+}
+bool parse_verdict(std::string_view text, Config& config) {
+  config.verdict_file = text;
+  return !text.empty() && is_writable(config.verdict_file);
 }
 /// A variable that is read and checked elsewhere; listed here so that the table is complete.
 bool read_at_start(std::string_view /*text*/, Config& /*config*/) { return true; }
@@ -145,7 +156,8 @@ constexpr std::array kSettings{
             read_at_start},
     Setting{"SHMOE_STRICT", "on", "on, off", "check writers and kinds of signals at every call", parse_strict},
     Setting{"SHMOE_PROVE", "on", "on, off", "sleeping waits look for deadlocks and prove them", parse_prove},
-    Setting{"SHMOE_VERDICT", "", "a file", "where the rank that proves a deadlock writes it as JSON", parse_verdict},
+    Setting{"SHMOE_VERDICT", "", "a file that can be written",
+            "where the rank that proves a deadlock writes it as JSON", parse_verdict},
     Setting{"SHMOE_LOG", "warn", "trace, debug, info, warn, error", "lowest level of log lines on stderr", parse_log},
     Setting{"SHMOE_RANK", "", "0 to size - 1", "rank of this process, instead of the launcher's", read_at_start},
     Setting{"SHMOE_SIZE", "", "1 to 4096", "number of ranks, instead of the launcher's", read_at_start},

@@ -351,6 +351,10 @@ std::optional<std::string> missing(const Fault& fault, const FaultWorld& world) 
   if (at.family && std::ranges::count(families, *at.family) == 0)
     return fmt::format("no slots are called {}: there are {}", bootstrap::quoted(*at.family),
                        fmt::join(families, ", "));
+  const auto slots = static_cast<std::int64_t>(world.slots.size());
+  if (fault.action == FaultAction::slot && (fault.amount >= slots || fault.amount <= -slots))
+    return fmt::format("slot {:+} leads nowhere: the {} slots of a rank are at most {} apart", fault.amount, slots,
+                       slots - 1);
   const bool of_process = fault.action == FaultAction::stop || fault.action == FaultAction::kill;
   if (world.threads && of_process) {
     return fmt::format("{} would end all ranks, which are threads of one process: run them as processes",
@@ -374,15 +378,16 @@ Result<FaultPlan> FaultPlan::parse(std::string_view text, std::string name) {
 }
 
 Result<FaultPlan> FaultPlan::load(const std::string& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))  // before a pipe is waited for
+    return Words::refused(fmt::format("{}, which should hold faults, is not a regular file", bootstrap::quoted(path)));
   std::ifstream file{path};
   if (!file) {
     return Error{.code = Errc::not_found,
                  .context = fmt::format("cannot read faults from {}", bootstrap::quoted(path)),
                  .sys = errno};
   }
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored))
-    return Words::refused(fmt::format("{}, which should hold faults, is not a regular file", bootstrap::quoted(path)));
   return parse(std::string{std::istreambuf_iterator<char>(file), {}}, path);
 }
 

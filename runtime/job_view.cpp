@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
 #include <map>
 #include <sstream>
 
@@ -251,6 +252,10 @@ namespace {
 
 constexpr std::string_view kSaved = "shmoe saved job";
 constexpr std::uint64_t kPage = 4096;
+// Of what is read: whatever lies there may be called a saved job.
+constexpr std::size_t kLongestLine = 64;
+constexpr int kLongestName = 256;
+constexpr std::size_t kMostCommunicators = 64;
 
 /// Of a file that is written part by part, each on a page of its own.
 class PagedFile {
@@ -334,8 +339,9 @@ Result<std::unique_ptr<JobView>> JobView::open_saved(const std::string& path) {
   std::ifstream in(path);
   if (!in)
     return Error{.code = Errc::not_found, .context = fmt::format("{} cannot be read", path), .where = {}, .sys = errno};
-  std::string line;
-  std::getline(in, line);
+  std::array<char, kLongestLine> first{};
+  in.getline(first.data(), first.size());
+  const std::string_view line = first.data();
   if (!line.starts_with(kSaved)) return bad_file(path, "is no saved job");
   if (line != fmt::format("{} {}", kSaved, shmem::kLayoutVersion)) {
     return Error{.code = Errc::version,
@@ -344,7 +350,7 @@ Result<std::unique_ptr<JobView>> JobView::open_saved(const std::string& path) {
   }
   RunningJob job;
   std::int64_t saved = 0;
-  in >> job.name >> job.ranks >> job.begun_ns >> saved;
+  in >> std::setw(kLongestName) >> job.name >> job.ranks >> job.begun_ns >> saved;
   std::vector<std::unique_ptr<RankFiles>> ranks;
   std::int32_t rank = 0;
   RankProcess process;
@@ -355,6 +361,7 @@ Result<std::unique_ptr<JobView>> JobView::open_saved(const std::string& path) {
     std::size_t count = 0;
     in >> letter >> files->control_at >> count;
     files->saved_state.letter = static_cast<char>(letter);
+    if (count > kMostCommunicators) return bad_file(path, "breaks off");
     for (std::size_t i = 0; in && i < count; ++i) {
       std::int32_t id = 0;
       std::uint64_t at = 0;

@@ -1,6 +1,7 @@
 #include "runtime/overseer.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 
 #include "runtime/last_step.hpp"
@@ -101,6 +102,22 @@ Error lost_behind(const Proof& proof, const shmem::SleepingWait& wait, const shm
   return peer_lost(lost, gone(at).value_or("it has ended"), last_step(peers, at), wait, peers);
 }
 
+bool is_sync_all(Slot slot, const shmem::SlotPlan& slots) {
+  return slots.family_of(slot).name == slots.sync_all().name;
+}
+
+/// In a SyncAll, while another core of the rank waits for something else: that core has a line of its own.
+bool comes_after_own_core(const shmem::SleepingWait& wait, const shmem::Peers& peers) {
+  if (peers.control == nullptr || !is_sync_all(wait.slot, *peers.slots)) return false;
+  for (Core core{0}; core.value() < peers.control_map.cores; ++core) {
+    const shmem::WaitRecord& record = peers.control_map.record(peers.control, core);
+    const bool waits = record.epoch.load(std::memory_order_acquire) % 2 == 1;
+    if (core != wait.core && waits && !is_sync_all(Slot{record.slot.load(std::memory_order_relaxed)}, *peers.slots))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> members, std::int32_t cores, Gone gone,
@@ -132,9 +149,11 @@ shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> membe
         shmem::awaited_writer(*names->slots, wait.slot, wait.spec.where, wait.spec.compare, wait.spec.value);
     const std::int64_t periods = wait.waited / late_after(members.size());
     std::int64_t& last = (*reported)[wait.core.index() % reported->size()];
-    if (periods == 0) last = 0;
-    if (periods > last) {
-      last = periods;
+    // One line each time that the wait has doubled: it may last for hours.
+    const std::int64_t doubled = std::bit_width(static_cast<std::uint64_t>(periods));
+    if (doubled == 0) last = 0;
+    if (doubled > last && !comes_after_own_core(wait, *names)) {
+      last = doubled;
       log.warn("straggler: {}; {} {}", describe(wait, *names),
                writer ? fmt::format("rank {}, which writes it, is alive", members[writer->index()])
                       : std::string("its writers are alive"),

@@ -23,7 +23,9 @@ using AskForProof = std::function<std::optional<Proof>(Core)>;
 using ToldElsewhere = std::function<std::optional<Error>()>;
 
 /// Errors:  the overseer returns peer_lost, naming the member by its world rank; deadlock, proven, with the verdict, or as
-///          another communicator has been told it. A living member that does not signal is no error: a line in the log every few seconds.
+///          another communicator has been told it. A living member that does not signal is no error: a line in the log
+///          after a few seconds, and each time that the wait has doubled; of a SyncAll none while another core of the rank
+///          waits elsewhere.
 /// `verdict_file`: where a verdict is written as well; empty: nowhere. `ask` and `told` may be empty.
 shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> members, std::int32_t cores, Gone gone,
                               Log log, std::string verdict_file, AskForProof ask, ToldElsewhere told);

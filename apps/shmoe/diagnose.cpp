@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "apps/shmoe/command.hpp"
 #include "apps/shmoe/inspection.hpp"
 #include "runtime/outside_proof.hpp"
+#include "runtime/verdict_json.hpp"
 
 namespace shmoe::apps {
 namespace {
@@ -32,6 +34,7 @@ struct Finding {
   bool deadlock = false;
   std::string text;
   std::string condition;  // of runtime::Condition, or the kind of the verdict
+  std::optional<runtime::Verdict> verdict;
 };
 
 /// What the ranks have proven themselves counts, too.
@@ -39,7 +42,7 @@ Finding find(const runtime::CommunicatorLook& look) {
   const auto reason = look.view->aborted();
   const runtime::Assessment assessment = look.assess();
   return {look.view->id(), reason && reason->code == Errc::deadlock, assessment.text,
-          std::string(name_of(assessment.condition))};
+          std::string(name_of(assessment.condition)), std::nullopt};
 }
 
 std::optional<runtime::Proof> prove(runtime::JobView& job) {
@@ -63,10 +66,23 @@ Result<std::vector<Finding>> find_all(runtime::JobView& job) {
     const runtime::CommunicatorLook at(**look, i);
     Finding finding = find(at);
     if (proof && !at.stuck().empty() && !finding.deadlock)
-      finding = {at.view->id(), true, to_string(proof->verdict), std::string(name_of(proof->verdict.kind))};
+      finding = {at.view->id(), true, to_string(proof->verdict), std::string(name_of(proof->verdict.kind)),
+                 proof->verdict};
     findings.push_back(std::move(finding));
   }
   return findings;
+}
+
+nlohmann::ordered_json json_of(const Finding& finding) {
+  nlohmann::ordered_json json{{"id", finding.communicator.value()},
+                              {"deadlock", finding.deadlock},
+                              {"condition", finding.condition},
+                              {"text", finding.text}};
+  if (finding.verdict) {
+    const auto verdict = nlohmann::ordered_json::parse(runtime::to_json(*finding.verdict));
+    for (const char* part : {"causes", "stuck"}) json[part] = verdict[part];
+  }
+  return json;
 }
 
 int report(const runtime::RunningJob& job, const std::vector<Finding>& findings, bool as_json) {
@@ -76,10 +92,7 @@ int report(const runtime::RunningJob& job, const std::vector<Finding>& findings,
         {"schema", 1}, {"command", "shmoe diagnose"}, {"job", job.name}, {"deadlock", deadlock}};
     json["communicators"] = nlohmann::ordered_json::array();
     for (const Finding& finding : findings) {
-      json["communicators"].push_back({{"id", finding.communicator.value()},
-                                       {"deadlock", finding.deadlock},
-                                       {"condition", finding.condition},
-                                       {"text", finding.text}});
+      json["communicators"].push_back(json_of(finding));
     }
     fmt::print("{}\n", json.dump(2));
   } else {

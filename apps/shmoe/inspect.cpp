@@ -82,6 +82,12 @@ int show_once(runtime::JobView& job, const InspectOptions& options) {
 }
 
 int inspect_saved(const InspectOptions& options) {
+  if (!options.save.empty()) {
+    return failed("shmoe inspect",
+                  {.code = Errc::invalid_argument,
+                   .context = fmt::format("{} is saved already, --save is for a running job: copy the file with cp",
+                                          options.job)});
+  }
   const auto view = runtime::JobView::open_saved(options.job);
   return view ? show_once(**view, options) : failed("shmoe inspect", view.error());
 }

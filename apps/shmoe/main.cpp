@@ -39,11 +39,15 @@ std::vector<std::string> split_dashes(std::vector<std::string>& words) {
   return behind;
 }
 
-/// One line, lower case, without the parser's line breaks.
+/// One line, without the parser's line breaks.
 std::string one_line(std::string text) {
   std::ranges::replace(text, '\n', ' ');
   while (!text.empty() && text.back() == ' ') text.pop_back();
-  if (!text.empty()) text.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(text.front())));
+  const auto is_capital = [&](std::size_t at) {
+    return at < text.size() && std::isupper(static_cast<unsigned char>(text[at])) != 0;
+  };
+  if (is_capital(0) && !is_capital(1))
+    text.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(text.front())));
   return text;
 }
 

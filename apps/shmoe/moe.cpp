@@ -115,6 +115,8 @@ Result<runtime::Config> config_of(const MoeOptions& options, const Result<Routin
     config->declare_slots = [](shmem::SlotPlan& plan, const shmem::BlockMap& map) { ops::declare_afd(plan, map); };
   }
   if (options.plan.mode == MoeMode::low_latency) config->declare_slots = ops::declare_low_latency;
+  if (options.json && config->verdict_file.empty())
+    config->verdict_file = *options.json == "-" ? "/dev/stdout" : *options.json;
   config->agreements = agreements_of(options, *config, source);
   return config;
 }
@@ -142,9 +144,9 @@ int start_ranks(const MoeOptions& options, const Invocation& invocation) {
                  .prefix = false,
                  .report_exits = false};
   plan.command.front() = "/proc/self/exe";
-  const auto code = run_group(plan);
+  const auto end = run_group(plan);
   static_cast<void>(shmem::clean_stale(false));
-  return code ? *code : failed(kName, code.error());
+  return end ? end->code : failed(kName, end.error());
 }
 
 /// On a terminal one line that is rewritten, elsewhere a line a second.
@@ -319,8 +321,10 @@ void add_job_options(CLI::App& command, MoeOptions& options) {
                   "they are written")
       ->type_name("FILE");
   command
-      .add_option("--json", options.json,
-                  "the report as JSON, to a file; without a file to standard output, instead of the table")
+      .add_option(
+          "--json", options.json,
+          "the report as JSON, to a file; without a file to standard output, instead of the table. Of a proven\n"
+          "deadlock it is the verdict, unless SHMOE_VERDICT says where that goes")
       ->expected(0, 1)
       ->default_str("-")
       ->type_name("[FILE]");

@@ -1,17 +1,21 @@
 // shmoe museum: bugs of signal protocols that fail in the way that is written on them.
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
+#include <cctype>
+#include <cerrno>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "apps/check/campaign.hpp"
 #include "apps/museum/exhibit.hpp"
 #include "apps/shmoe/command.hpp"
+#include "apps/shmoe/file_descriptor.hpp"
 #include "apps/shmoe/process_group.hpp"
 #include "bootstrap/launch.hpp"
 #include "shmem/segment.hpp"
@@ -30,7 +34,7 @@ constexpr const char* kDescription =
     "language. Most run in processes: the verdict knows nothing of the exhibit, it looks at waits, words, signals "
     "sent\n"
     "and rounds. Where memory is read or written too early, which most machines hide, the checker tries schedules.\n"
-    "Exit code of run: 0 if everything failed as it should, else 1.";
+    "Exit code of run: 0 if everything failed as it should, else 1; 128 + signal if told to end.";
 
 /// No setting: whatever fails here does so within a few.
 constexpr std::uint64_t kSchedules = 200;
@@ -50,38 +54,41 @@ struct Ending {
   std::string report;
 };
 
-std::string read_file(const std::filesystem::path& file) {
+/// Of an exhibit.
+struct Run {
+  Ending ending;
+  std::optional<int> told = {};  // the signal by which we were told to end
+};
+
+std::string read_file(const std::string& file) {
   std::ostringstream text;
   text << std::ifstream{file}.rdbuf();
   return text.str();
 }
 
-/// A folder for the reports of one run.
-class ReportFolder {
+/// A file in memory, which the ranks reach by its path. It is gone when we are, however that comes about.
+class MemoryFile {
  public:
-  ReportFolder() {
-    std::string pattern = std::filesystem::temp_directory_path() / "shmoe-museum-XXXXXX";
-    if (const char* made = ::mkdtemp(pattern.data())) path_ = made;
-  }
-  ~ReportFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ReportFolder(const ReportFolder&) = delete;
-  ReportFolder& operator=(const ReportFolder&) = delete;
-  [[nodiscard]] std::string verdict() const { return path_ / "verdict.json"; }
-  [[nodiscard]] std::string error() const { return path_ / "error"; }
+  explicit MemoryFile(const char* name) : file_(::memfd_create(name, MFD_CLOEXEC)) {}
+  [[nodiscard]] bool is_open() const { return file_.get() >= 0; }
+  [[nodiscard]] std::string path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), file_.get()); }
 
  private:
-  std::filesystem::path path_;
+  FileDescriptor file_;
 };
 
-Ending ending_of(const ReportFolder& folder) {
-  const std::string error = read_file(folder.error());
-  if (error.empty()) return {.outcome = "clean", .report = fmt::format("no rank failed within {} s", kLimit.count())};
+/// What the ranks of one run have to say.
+struct Reports {
+  MemoryFile verdict{"shmoe museum verdict"};
+  MemoryFile error{"shmoe museum error"};
+};
+
+Ending ending_of(const Reports& reports) {
+  const std::string error = read_file(reports.error.path());
+  if (error.empty()) return {.outcome = "clean", .report = "no rank failed"};
   const auto line = error.find('\n');
   Ending ending{.outcome = error.substr(0, line), .report = error.substr(line + 1)};
-  const auto verdict = nlohmann::json::parse(read_file(folder.verdict()), nullptr, false);
+  const auto verdict = nlohmann::json::parse(read_file(reports.verdict.path()), nullptr, false);
   if (verdict.is_discarded()) return ending;
   const auto& causes = verdict["causes"];
   const std::string cause = causes.empty() ? "cause unknown" : causes.front()["cause"].get<std::string>();
@@ -107,20 +114,28 @@ Ending check(const Exhibit& exhibit) {
   return {.outcome = std::string(name_of(kind)), .report = row.story};
 }
 
-Result<Ending> run_once(const Exhibit& exhibit) {
-  if (exhibit.checked) return check(exhibit);
-  const ReportFolder folder;
+Result<Run> run_once(const Exhibit& exhibit) {
+  if (exhibit.checked) return Run{.ending = check(exhibit)};
+  const Reports reports;
+  if (!reports.verdict.is_open() || !reports.error.is_open()) {
+    return Error{
+        .code = Errc::system, .context = "no file for the report (memfd_create): raise `ulimit -n`", .sys = errno};
+  }
   const GroupPlan plan{.name = kName,
                        .ranks = exhibit.ranks,
-                       .command = {"/proc/self/exe", "museum", "run", exhibit.name, "--report", folder.error()},
-                       .environment = {{"SHMOE_VERDICT", folder.verdict()}},
+                       .command = {"/proc/self/exe", "museum", "run", exhibit.name, "--report", reports.error.path()},
+                       .environment = {{"SHMOE_VERDICT", reports.verdict.path()}},
                        .prefix = false,
                        .report_exits = false,
                        .limit = kLimit};
-  const Result<int> code = run_group(plan);
+  const Result<GroupEnd> end = run_group(plan);
   static_cast<void>(shmem::clean_stale(false));
-  if (!code) return code.error();
-  return ending_of(folder);
+  if (!end) return end.error();
+  if (end->code == kExitTimeout) {
+    const std::string late = fmt::format("did not end within {} s", kLimit.count());
+    return Run{.ending = {.outcome = late, .report = fmt::format("{} {}", exhibit.name, late)}, .told = end->told};
+  }
+  return Run{.ending = ending_of(reports), .told = end->told};
 }
 
 Result<runtime::Config> config_of(const Exhibit& exhibit) {
@@ -167,26 +182,34 @@ std::vector<Exhibit> chosen(const std::string& name) {
   return all;
 }
 
-/// How often it failed as it should.
-Result<std::int32_t> run_exhibit(const Exhibit& exhibit, const MuseumOptions& options, nlohmann::ordered_json& rows) {
-  std::int32_t right = 0;
+/// Of all runs so far.
+struct Tour {
+  std::int32_t right = 0;   // failed as they should
+  std::optional<int> told;  // as of Run
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+};
+
+Result<void> run_exhibit(const Exhibit& exhibit, const MuseumOptions& options, Tour& tour) {
   for (std::int32_t i = 0; i < options.repeat; ++i) {
-    const Result<Ending> ending = run_once(exhibit);
-    if (!ending) return ending.error();
-    const bool as_expected = ending->outcome == exhibit.expected;
-    right += as_expected ? 1 : 0;
-    rows.push_back({{"exhibit", exhibit.name},
-                    {"expected", exhibit.expected},
-                    {"found", ending->outcome},
-                    {"as_expected", as_expected},
-                    {"report", ending->report}});
+    const Result<Run> run = run_once(exhibit);
+    if (!run) return run.error();
+    tour.told = run->told;
+    if (tour.told) return {};
+    const Ending& ending = run->ending;
+    const bool as_expected = ending.outcome == exhibit.expected;
+    tour.right += as_expected ? 1 : 0;
+    tour.rows.push_back({{"exhibit", exhibit.name},
+                         {"expected", exhibit.expected},
+                         {"found", ending.outcome},
+                         {"as_expected", as_expected},
+                         {"report", ending.report}});
     if (options.json) continue;
-    if (options.name != "all" || !as_expected) fmt::print("{}\n", ending->report);
-    fmt::print("{:<6}{:<10}{}{}\n", exhibit.name, as_expected ? "as shown" : "DIFFERS", ending->outcome,
+    if (options.name != "all" || !as_expected) fmt::print("{}\n", ending.report);
+    fmt::print("{:<6}{:<10}{}{}\n", exhibit.name, as_expected ? "as shown" : "DIFFERS", ending.outcome,
                as_expected ? "" : fmt::format("; expected {}", exhibit.expected));
     std::fflush(stdout);
   }
-  return right;
+  return {};
 }
 
 int unknown(const std::string& name) {
@@ -206,17 +229,15 @@ int run(const MuseumOptions& options) {
                                           launch->launcher)});
   }
   if (launch->launcher != "none") return be_rank(exhibits.front(), options.report);
-  std::int32_t right = 0;
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  Tour tour;
   for (const Exhibit& exhibit : exhibits) {
-    const Result<std::int32_t> as_expected = run_exhibit(exhibit, options, rows);
-    if (!as_expected) return failed(kName, as_expected.error());
-    right += *as_expected;
+    if (const Result<void> done = run_exhibit(exhibit, options, tour); !done) return failed(kName, done.error());
+    if (tour.told) return 128 + *tour.told;
   }
   const auto runs = static_cast<std::int32_t>(exhibits.size()) * options.repeat;
-  if (options.json) fmt::print("{}\n", nlohmann::ordered_json{{"schema", 1}, {"runs", rows}}.dump(2));
-  if (!options.json && runs > 1) fmt::print("{} of {} failed as they should\n", right, runs);
-  return right == runs ? 0 : 1;
+  if (options.json) fmt::print("{}\n", nlohmann::ordered_json{{"schema", 1}, {"runs", tour.rows}}.dump(2));
+  if (!options.json && runs > 1) fmt::print("{} of {} failed as they should\n", tour.right, runs);
+  return tour.right == runs ? 0 : 1;
 }
 
 int list(const MuseumOptions& options) {
@@ -256,6 +277,15 @@ int explain(const MuseumOptions& options) {
   return 0;
 }
 
+/// In any case.
+void add_name(CLI::App& command, MuseumOptions& options) {
+  const auto as_listed = [](std::string name) {
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    return name == "ALL" ? std::string("all") : name;
+  };
+  command.add_option("EXHIBIT", options.name, "its name, or all")->transform(as_listed, "")->required();
+}
+
 }  // namespace
 
 void add_museum(CLI::App& app, Invocation& invocation) {
@@ -266,7 +296,7 @@ void add_museum(CLI::App& app, Invocation& invocation) {
   list_command->add_flag("--json", options->json, "as one JSON object");
   list_command->callback([=, &invocation] { invocation.exit_code = list(*options); });
   CLI::App* run_command = command->add_subcommand("run", "runs an exhibit, or all, and compares the verdict");
-  run_command->add_option("EXHIBIT", options->name, "its name, or all")->required();
+  add_name(*run_command, *options);
   run_command->add_option("--repeat", options->repeat, "how often each runs, default 1")
       ->check(within<std::int32_t>(1, 1000))
       ->type_name("N");
@@ -274,7 +304,7 @@ void add_museum(CLI::App& app, Invocation& invocation) {
   run_command->add_option("--report", options->report)->group("");
   run_command->callback([=, &invocation] { invocation.exit_code = run(*options); });
   CLI::App* explain_command = command->add_subcommand("explain", "what goes wrong in an exhibit, and the cure");
-  explain_command->add_option("EXHIBIT", options->name, "its name, or all")->required();
+  add_name(*explain_command, *options);
   explain_command->callback([=, &invocation] { invocation.exit_code = explain(*options); });
 }
 

@@ -39,6 +39,14 @@ std::string signal_name(int number) {
 
 int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
+/// How much an end tells: a killed rank more than one with a verdict of its own, that more than one that only failed.
+int weight_of(int status) {
+  if (WIFSIGNALED(status)) return 3;
+  const int code = WEXITSTATUS(status);
+  if (code == kExitContract || code == kExitDeadlock) return 2;
+  return code == 0 ? 0 : 1;
+}
+
 std::string unique_job() {
   std::random_device random;
   return fmt::format("shmoe-{}-{:08x}", ::getpid(), random());
@@ -82,7 +90,7 @@ class Group {
   ~Group() { kill_all(); }
 
   Result<void> start();
-  int run();
+  GroupEnd run();
 
  private:
   enum class Stage : std::uint8_t { running, patient, terminating, killing };
@@ -116,6 +124,7 @@ class Group {
   Stage stage_ = Stage::running;
   std::optional<Clock::time_point> deadline_;
   std::optional<int> code_;
+  std::optional<int> told_;
   std::optional<int> lost_;        // the code of a rank that the others survive
   std::string first_failure_;      // said last, behind what the ranks themselves have to say
   std::filesystem::path meeting_;  // where rank 0 says how it can be reached
@@ -150,7 +159,7 @@ Result<void> Group::start() {
   return {};
 }
 
-int Group::run() {
+GroupEnd Group::run() {
   reap();
   while (alive() > 0) poll_once();
   ::kill(-guardian_.pid, SIGKILL);
@@ -163,7 +172,7 @@ int Group::run() {
         std::generic_category().message(reason));
     if (code_.value_or(0) == 0) code_ = 1;
   }
-  return code_.value_or(ended_well_ ? 0 : lost_.value_or(0));
+  return {.code = code_.value_or(ended_well_ ? 0 : lost_.value_or(0)), .told = told_};
 }
 
 int Group::milliseconds_left() const {
@@ -198,6 +207,7 @@ void Group::look_for_absent() {
 
 void Group::on_signal(int number) {
   if (number == SIGCHLD) return reap();
+  told_ = number;
   if (stage_ >= Stage::terminating) return signal_all(SIGKILL);
   if (!code_) {
     say("{}: told to end by {}; ending {} ranks", plan_.name, signal_name(number), alive());
@@ -206,7 +216,7 @@ void Group::on_signal(int number) {
   terminate(number);
 }
 
-/// Of the ranks that ended at the same time a killed one is named rather than one that exited.
+/// Of the ranks that ended at the same time the one is named whose end tells most.
 void Group::reap() {
   std::optional<End> failed;
   int status = 0;
@@ -215,10 +225,9 @@ void Group::reap() {
     if (found == pids_.end()) continue;
     *found = 0;
     const End end{static_cast<std::int32_t>(found - pids_.begin()), status};
-    const bool worse = !failed || (WIFSIGNALED(status) && !WIFSIGNALED(failed->status));
     if (exit_code(status) == 0) ended_well_ = end.rank;
     if (is_survived(end)) continue;
-    if (exit_code(status) != 0 && worse) failed = end;
+    if (weight_of(status) > (failed ? weight_of(failed->status) : 0)) failed = end;
   }
   if (failed && !code_) on_first_failure(*failed);
 }
@@ -328,7 +337,7 @@ std::string Group::names_of_alive() const {
 
 }  // namespace
 
-Result<int> run_group(const GroupPlan& plan) {
+Result<GroupEnd> run_group(const GroupPlan& plan) {
   SHMOE_EXPECTS(plan.ranks >= 1 && !plan.command.empty(), "{} ranks of a command of {} words", plan.ranks,
                 plan.command.size());
   if (auto allowed = runtime::allow_open_files(plan.ranks, 2 * plan.ranks + 64); !allowed) return allowed.error();

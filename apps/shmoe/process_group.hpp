@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,11 +31,18 @@ struct GroupPlan {
 
 inline constexpr int kExitTimeout = 124;
 
-/// Runs the ranks to their end and returns the exit code of the job: that of the first rank that failed, 128 + signal
-/// for one that was killed or where the launcher itself is told to end, kExitTimeout past the limit. Where others survive,
-/// a killed rank gives the code only if no rank ends well.
+/// How a job ended.
+struct GroupEnd {
+  int code = 0;
+  std::optional<int> told;  // the signal by which the launcher was told to end
+};
+
+/// Runs the ranks to their end. The code is that of the first rank that failed, and of several that end at the same time
+/// of a killed one, then of one with a verdict (85, 86); 128 + signal for one that was killed or where the launcher itself
+/// is told to end before any has failed, kExitTimeout past the limit. Where others survive, a killed rank gives the code
+/// only if no rank ends well.
 /// SIGINT, SIGTERM and SIGHUP are passed on; a second one kills at once. Standard input of a rank is empty.
 /// Errors:  invalid_argument: no such program; system: no more processes or descriptors; no rank runs on return
-Result<int> run_group(const GroupPlan& plan);
+Result<GroupEnd> run_group(const GroupPlan& plan);
 
 }  // namespace shmoe::apps

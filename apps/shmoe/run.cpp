@@ -55,9 +55,9 @@ Result<GroupPlan> plan_of(const RunOptions& options, const std::vector<std::stri
 int run(const RunOptions& options, const std::vector<std::string>& command) {
   const auto plan = plan_of(options, command);
   if (!plan) return failed("shmoe run", plan.error());
-  const auto code = run_group(*plan);
+  const auto end = run_group(*plan);
   static_cast<void>(shmem::clean_stale(false));
-  return code ? *code : failed("shmoe run", code.error());
+  return end ? end->code : failed("shmoe run", end.error());
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 """Plans of faults on real jobs: a rank stops or kills itself at a point, and a bad plan is told once."""
 
+import json
 import os
 import signal
 import subprocess
@@ -94,6 +95,18 @@ class Injected(Plan):
         self.assertEqual(done.stderr.count("shmoe moe: "), 1, done.stderr)
         self.assertIn("shmoe moe: deadlock: dispatch_normal: ", done.stderr)
 
+    def test_the_report_of_a_proven_deadlock_is_its_verdict(self):
+        plan = "rank 1 in dispatch_normal launch 2 signal 2 barrier: drop\n"
+        done = self.moe(plan, "--json")
+        self.assertEqual(done.returncode, 86, done.stderr)
+        verdict = json.loads(done.stdout)
+        self.assertEqual((verdict["schema"], verdict["verdict"]), (1, "deadlock cycle"))
+        self.assertIn(f"  cause: {verdict['causes'][0]['cause']}: ", done.stderr)
+        self.assertEqual({wait["rank"] for wait in verdict["stuck"]}, {0, 1, 2})
+        file = self.file.with_name("report.json")
+        self.assertEqual(self.moe(plan, "--json", file).stdout, "")
+        self.assertEqual(json.loads(file.read_text())["stuck"][0].keys(), verdict["stuck"][0].keys())
+
     def test_what_never_came_to_its_point_is_told_to_whoever_asks(self):
         plan = "# two\nrank 1 in dispatch_norml put 1: drop\nrank 1 in notify wait 1: delay 0s\n"
         done = self.moe(plan, SHMOE_LOG="info")
@@ -119,6 +132,9 @@ class Refused(Plan):
                            "signal 1 flags: drop\n": ":1: no slots are called 'flags': there are barrier, flag"}.items():
             with self.subTest(plan=plan):
                 self.assert_one_message(self.moe(plan), f"{self.file}{part}")
+        self.file.unlink()
+        os.mkfifo(self.file)
+        self.assert_one_message(run("moe", "--faults", self.file), "which should hold faults, is not a regular file")
         self.assert_one_message(run("moe", "--faults", "no/such/plan"), "cannot read faults from 'no/such/plan'")
         self.assert_one_message(run("run", "-n", 2, "--faults", "no/such/plan", "--", "true"),
                                 "shmoe run: not found: cannot read faults from 'no/such/plan'")

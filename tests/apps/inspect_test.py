@@ -137,10 +137,48 @@ class Watched(cli.Case):
             self.assertEqual(again["events"], live["events"])
             self.assertEqual(again["processes"], live["processes"])
             self.assertEqual(without_times(again["communicators"]), without_times(live["communicators"]))
+            copy = saved.with_name("copy.job")
+            self.assert_one_message(run("inspect", saved, "--save", copy), f"{saved} is saved already, --save is for a running job")
+            self.assertFalse(copy.exists())
             saved.write_bytes(saved.read_bytes()[:6000])
             self.assertEqual(run("inspect", saved).returncode, 1)
             saved.write_text("something else")
             self.assert_one_message(run("inspect", saved), "is no saved job; `shmoe inspect JOB --save FILE` makes one")
+
+    def test_whatever_is_called_a_saved_job_is_not_read_into_memory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            huge = Path(folder) / "huge.job"
+            for start in ("", "shmoe saved job 0\n"):
+                huge.write_text(start)
+                os.truncate(huge, 1 << 30)
+                with subprocess.Popen([cli.SHMOE, "inspect", str(huge)], stderr=subprocess.PIPE, text=True) as look:
+                    said = look.stderr.read()
+                    _, status, used = os.wait4(look.pid, 0)
+                    look.returncode = os.waitstatus_to_exitcode(status)
+                self.assertEqual(look.returncode, 1)
+                self.assertIn("says 'shmoe saved job 0', expected version" if start else "is no saved job", said)
+                self.assertLess(used.ru_maxrss, 512 << 10)  # KiB
+
+    def test_a_job_that_proves_nothing_itself_is_proven_stuck(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan = Path(folder) / "plan"
+            plan.write_text("rank 1 in dispatch_normal launch 2 signal 2 barrier: drop\n")
+            words = [cli.SHMOE, "moe", "--ranks", "3", "--hidden", "16", "--tokens", "4", "--faults", str(plan)]
+            with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  env={**os.environ, "SHMOE_PROVE": "off"}) as launcher:
+                try:
+                    cli.until(lambda: len(pids_of(launcher)) == 3, "the start of all ranks")
+                    pids = pids_of(launcher)
+                    cli.until(lambda: run("diagnose", pids[0]).returncode == 86, "the proof")
+                    text = run("diagnose", pids[1]).stdout
+                    report = json.loads(run("diagnose", pids[2], "--json").stdout)
+                finally:
+                    launcher.kill()
+        self.assertTrue(report["deadlock"])
+        (found,) = report["communicators"]
+        self.assertEqual(found["condition"], "deadlock cycle")
+        self.assertIn(f"  cause: {found['causes'][0]['cause']}: ", text)
+        self.assertEqual({wait["rank"] for wait in found["stuck"]}, {0, 1, 2})
 
     def test_two_jobs_side_by_side(self):
         with running(*JOB, "--steps", 1000000) as (_, left), running("moe", "-n", 2, "--hidden", 16, "--tokens", 4,

@@ -2,6 +2,8 @@
 
 import json
 import re
+import signal
+import subprocess
 from pathlib import Path
 
 import cli
@@ -54,7 +56,21 @@ class Museum(cli.Case):
     def test_explain_and_unknown_names(self):
         explained = cli.run("museum", "explain", "S1")
         self.assertIn("verdict: overrun: two barriers in one epoch\n", explained.stdout)
+        self.assertEqual(cli.run("museum", "explain", "s1").stdout, explained.stdout)
+        self.assert_one_message(cli.run("museum", "explain"), "shmoe museum explain: EXHIBIT is required")
         self.assert_one_message(cli.run("museum", "run", "S99"), "there is no exhibit 'S99'; see shmoe museum list")
+
+    def test_told_to_end_it_ends_with_the_exhibit_in_flight(self):
+        words = [cli.SHMOE, "museum", "run", "S1", "--repeat", "1000"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as museum:
+            for line in museum.stdout:
+                if line.startswith("S1 "):
+                    break
+            museum.send_signal(signal.SIGTERM)
+            out, _ = museum.communicate(timeout=cli.LIMIT_S)
+        # Between two runs nobody catches the signal.
+        self.assertIn(museum.returncode, (128 + signal.SIGTERM, -signal.SIGTERM))
+        self.assertNotIn("DIFFERS", out)
 
 
 if __name__ == "__main__":

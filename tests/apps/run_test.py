@@ -13,6 +13,8 @@ from pathlib import Path
 import cli
 from cli import run
 
+THROWS = os.environ.pop("SHMOE_TEST_THROWS", "")
+
 
 class Output(cli.Case):
     def test_lines_carry_their_rank_and_never_mix(self):
@@ -101,6 +103,33 @@ class Ends(cli.Case):
             self.assertIn("shmoe run: rank 1 was killed by signal 9 (SIGKILL); the others go on\n", done.stderr)
         done = run("run", "-n", 2, "--survive", "--", "bash", "-c", "kill -9 $$")
         self.assertEqual(done.returncode, 128 + 9)
+
+    def test_of_ranks_that_end_together_the_one_is_named_whose_end_tells_most(self):
+        exited, killed = "exited with code {}", "was killed by signal 9 (SIGKILL)"
+        for ends, rank, code in ((("exit 1", "exit 85"), 1, 85), (("exit 85", "exit 1"), 0, 85),
+                                 (("exit 1", "exit 86"), 1, 86), (("exit 85", "kill -9 $$"), 1, 128 + 9)):
+            with self.subTest(ends=ends), tempfile.TemporaryDirectory() as folder:
+                go = Path(folder) / "go"
+                script = f"echo $$; until [ -e {go} ]; do sleep 0.02; done; [ $SHMOE_RANK = 1 ] || {ends[0]}; {ends[1]}"
+                with _started("-n", "2", "--no-prefix", "--", "bash", "-c", script) as launcher:
+                    pids = [int(launcher.stdout.readline()) for _ in range(2)]
+                    launcher.send_signal(signal.SIGSTOP)
+                    cli.until(lambda: cli.state_of(launcher.pid) == "T", "the stop of the launcher")
+                    go.touch()
+                    cli.until(lambda: all(cli.is_gone(pid) for pid in pids), "the end of both ranks")
+                    launcher.send_signal(signal.SIGCONT)
+                    _, err = launcher.communicate(timeout=cli.LIMIT_S)
+                self.assertEqual(launcher.returncode, code)
+                self.assertEqual(err, f"shmoe run: rank {rank} {killed if code > 128 else exited.format(code)}\n")
+
+    def test_a_lesson_whose_host_throws_tells_that_and_no_deadlock(self):
+        if not THROWS:
+            self.skipTest("SHMOE_TEST_THROWS is not set")
+        done = run("run", "-n", 2, "--no-prefix", "--", THROWS)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr.splitlines()[0],
+                         "throwing_lesson: rank 1: system: the host threw: no such layer; catch it there, or return it as an error")
+        self.assertNotIn("deadlock", done.stderr)
 
     def test_survivors_may_report_first(self):
         script = "[ $SHMOE_RANK != 1 ] || exit 3; sleep 0.5; echo my own error >&2; exit 4"
@@ -193,6 +222,8 @@ class Words(cli.Case):
     def test_bad_settings_are_named(self):
         done = run("info", env={**os.environ, "SHMOE_CORES": "many"})
         self.assert_one_message(done, "SHMOE_CORES is 'many'; it takes 1 to 48")
+        done = run("moe", env={**os.environ, "SHMOE_VERDICT": "/nonexistent/found.json"})
+        self.assert_one_message(done, "SHMOE_VERDICT is '/nonexistent/found.json'; it takes a file that can be written")
 
     def test_help_teaches(self):
         for words in (("help",), ("help", "moe")):

@@ -117,6 +117,8 @@ TEST_CASE("a bad value is named with what the variable takes") {
                                                         {"SHMOE_STRICT", "ON"},
                                                         {"SHMOE_PROVE", "yes"},
                                                         {"SHMOE_VERDICT", ""},
+                                                        {"SHMOE_VERDICT", "/nonexistent/found.json"},
+                                                        {"SHMOE_VERDICT", "/tmp"},
                                                         {"SHMOE_LOG", "warning"}};
   for (const auto& other : others) {
     CAPTURE(other.first);

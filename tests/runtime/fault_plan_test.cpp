@@ -244,6 +244,15 @@ TEST_CASE("fault plan: what the job does not have is refused before it starts") 
     CHECK(checked(fmt::format("signal 1 {}: drop", family), false) ==
           fmt::format("invalid argument: plan:1: no slots are called '{}': there are barrier, flag, sync_all", family));
   }
+  const std::uint32_t size = slots.size();
+  CHECK(checked(fmt::format("signal 1: slot +{}", size - 1), false) == "right");
+  CHECK(checked(fmt::format("signal 1: slot -{}", size - 1), false) == "right");
+  for (const char* shift : {"+9223372036854775807", "-9223372036854775808"}) {
+    CHECK(checked(fmt::format("signal 1: slot {}", shift), false) ==
+          fmt::format("invalid argument: plan:1: slot {} leads nowhere: the {} slots of a rank are at most {} apart",
+                      shift, size, size - 1));
+  }
+  CHECK_FALSE(checked(fmt::format("signal 1: slot +{}", size), false) == "right");
   CHECK(checked("rank 3 any 1: kill", true) ==
         "invalid argument: plan:1: kill would end all ranks, which are threads of one process: run them as processes");
   CHECK(checked("rank 3 any 1: stop", true) ==

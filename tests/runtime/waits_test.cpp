@@ -98,6 +98,10 @@ struct Watched {
     peers.mem.assign(3, memory.at(0));
     peers.map = std::make_shared<shmem::BlockMap>(map);
     peers.slots = std::make_shared<shmem::SlotPlan>(plan);
+    watch();
+  }
+
+  void watch() {
     Gone gone = [this](Rank member) -> std::optional<std::string> {
       if (on_question) on_question(member);
       if (!dead[member.index()]) return std::nullopt;
@@ -139,14 +143,15 @@ struct Watched {
 
 }  // namespace
 
-TEST_CASE("a late peer gets a line every five seconds, no sooner, and no verdict") {
+TEST_CASE("a late peer gets a line after five seconds, then when the wait has doubled, and no verdict") {
   using std::chrono::milliseconds;
   Watched watched;
   const Slot slot = watched.plan.barrier().at(1, Rank{2});
   const shmem::WaitSpec spec{.where = Rank{0}, .slots = {&slot, 1}, .value = 0x500};
-  const std::pair<int, std::size_t> steps[] = {{100, 0},  {4999, 0},   {5000, 1}, {5100, 1},
-                                               {9999, 1}, {10'000, 2}, {100, 2},  // a new wait
-                                               {5000, 3}};
+  const std::pair<int, std::size_t> steps[] = {{100, 0},    {4999, 0},   {5000, 1},   {5100, 1},   {9999, 1},
+                                               {10'000, 2}, {15'000, 2}, {19'999, 2}, {20'000, 3}, {39'999, 3},
+                                               {50'000, 4}, {79'999, 4}, {100, 4},  // a new wait
+                                               {5000, 5}};
   for (const auto& step : steps) {
     const auto [waited, lines] = std::pair{step.first, step.second};
     CAPTURE(step.first);
@@ -160,7 +165,34 @@ TEST_CASE("a late peer gets a line every five seconds, no sooner, and no verdict
                  "and may still come\n"));
   // Cores count for themselves.
   CHECK_FALSE(watched.look(spec, milliseconds(5000), Core{1}).has_value());
-  CHECK(watched.log_lines() == 4);
+  CHECK(watched.log_lines() == 6);
+}
+
+TEST_CASE("of a rank whose other core waits for a peer, those in its SyncAll have no line") {
+  Watched watched;
+  std::vector<std::uint64_t> control(shmem::ControlMap{.cores = 2}.size().value() / 8);
+  watched.peers.control_map = {.cores = 2};
+  watched.peers.control = reinterpret_cast<std::byte*>(control.data());
+  watched.watch();
+  const auto other_waits_for = [&](std::uint64_t epoch, Slot slot) {
+    shmem::WaitRecord& record = watched.peers.control_map.record(watched.peers.control, Core{1});
+    record.epoch = epoch;
+    record.slot = slot.value();
+  };
+  const Slot peer = watched.plan.barrier().at(1, Rank{2});
+  const Slot cores = watched.plan.sync_all().at(0, Rank{0});
+  const auto look = [&](Slot slot, std::chrono::seconds waited) {
+    const shmem::WaitSpec spec{.where = Rank{0}, .slots = {&slot, 1}, .value = 4};
+    CHECK_FALSE(watched.look(spec, waited).has_value());
+    return watched.log_lines();
+  };
+  other_waits_for(1, peer);
+  CHECK(look(cores, std::chrono::seconds(5)) == 0);
+  CHECK(look(peer, std::chrono::seconds(5)) == 1);
+  other_waits_for(1, cores);
+  CHECK(look(cores, std::chrono::seconds(10)) == 2);
+  other_waits_for(2, peer);  // it waits no more
+  CHECK(look(cores, std::chrono::seconds(20)) == 3);
 }
 
 TEST_CASE("a wait for one value says when the word is past it") {

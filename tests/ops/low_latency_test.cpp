@@ -63,7 +63,9 @@ TEST_CASE("low latency: the worked example, number by number") {
                                                    .expert_scales = input.base.problem.ranks[me].weights,
                                                    .x = sums[me]});
     };
-    CHECK(on_low_latency_ranks(input, {.cores = test::kExampleCores, .profile = profile}, body) == "");
+    // As published, the rows of a second core may come later than the flag (S3).
+    const std::int32_t cores = profile == kSafe ? test::kExampleCores : 1;
+    CHECK(on_low_latency_ranks(input, {.cores = cores, .profile = profile}, body) == "");
     for (const ops::LowLatencyTables& own : tables) {
       CHECK(own.ep_recv_count == I64{1, 3, 4, 7, 3, 3, 4, 5});
       CHECK(own.recv_data == I32{1, 1, 3, 1, 2, 3, 0, 1});

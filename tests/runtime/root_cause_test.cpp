@@ -128,7 +128,7 @@ TEST_CASE("root cause: the round of a core went back, so another path writes its
 TEST_CASE("root cause: rounds that went back evenly, on all cores and ranks, are no drift") {
   Pair scene;
   for (const int rank : {0, 1}) {
-    for (const std::uint64_t round : {4, 0}) {
+    for (const std::uint64_t round : {4U, 0U}) {
       scene.enter(rank, 0, "step");
       scene.takes(rank, 0, round);
       scene.leave(rank, 0);

@@ -309,7 +309,7 @@ TEST_CASE("root cause: a round that has wrapped is past the one before it") {
 }
 
 TEST_CASE("root cause: the second barrier of a kernel overtakes the first, or a barrier of the next kernel does") {
-  for (const std::uint64_t magic : {1, 3}) {
+  for (const std::uint64_t magic : {1U, 3U}) {
     Pair scene;
     const Slot barrier = scene.slot("barrier", 1, 0, 1);
     scene.waits(scene.core(0), 0, barrier, published_word(1, 1));

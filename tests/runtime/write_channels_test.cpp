@@ -22,10 +22,8 @@ constexpr Slot kOther{4U};  // the same in the other buffer
 using Orders = std::set<std::string>;
 
 /// Notes what lands, a word a landing. A wait that has a deadline reaches it; its clock goes on by 10 ms a look.
-class LandingFabric final : public PassingFabric {
+class LandingFabric final : public shmem::Fabric {
  public:
-  LandingFabric() : PassingFabric(nullptr) {}
-
   std::string landed;
 
   void put(Rank, Offset, std::span<const std::byte> from, SourceSite) override {
@@ -42,10 +40,13 @@ class LandingFabric final : public PassingFabric {
   void get(Rank, Offset, std::span<std::byte>, SourceSite) override {}
   void fence(Rank, SourceSite) override {}
   void quiet(SourceSite) override { note("quiet"); }
+  std::span<const std::byte> open_read(Rank, Offset, Bytes, SourceSite) override { return {}; }
+  void close_read(Rank, Offset, Bytes, SourceSite) override {}
   std::span<std::byte> open_write(Rank, Offset, Bytes, SourceSite) override {
     note("in place");
     return place_;
   }
+  void close_write(Rank, Offset, Bytes, SourceSite) override {}
   void touch(shmem::Access, Rank, Offset, Bytes, SourceSite) override {}
   Result<shmem::Arrival> wait(const shmem::WaitSpec& spec, SourceSite) override {
     note(spec.deadline ? "slept" : "waits");

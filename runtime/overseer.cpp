@@ -150,7 +150,7 @@ shmem::Overseer make_overseer(const shmem::Peers& peers, std::vector<Rank> membe
     const std::int64_t periods = wait.waited / late_after(members.size());
     std::int64_t& last = (*reported)[wait.core.index() % reported->size()];
     // One line each time that the wait has doubled: it may last for hours.
-    const std::int64_t doubled = std::bit_width(static_cast<std::uint64_t>(periods));
+    const auto doubled = static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(periods)));
     if (doubled == 0) last = 0;
     if (doubled > last && !comes_after_own_core(wait, *names)) {
       last = doubled;

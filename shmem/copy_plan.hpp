@@ -11,16 +11,19 @@
 namespace shmoe::shmem {
 
 struct CopyPlan {
+  static constexpr std::uint64_t kNoEnd = std::numeric_limits<std::uint64_t>::max();
+
   CopyKind kind = CopyKind::cached;
   /// Shorter rows are always `cached`: streaming pays for whole cache lines only.
   std::size_t long_row = 1024;
   /// Of one core between two phases of its work; what it puts beyond them streams.
-  std::uint64_t near_bytes = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t near_bytes = kNoEnd;
 
-  /// `before`: bytes that this core has put in this phase.
+  /// `before`: bytes that this core has put in this phase. A row is to fit beside its source.
   [[nodiscard]] constexpr CopyKind choose(std::size_t row, std::uint64_t before) const {
     if (row < long_row) return CopyKind::cached;
-    return before < near_bytes ? kind : CopyKind::streaming;
+    const bool fits = near_bytes == kNoEnd || (before < near_bytes && row <= (near_bytes - before) / 2);
+    return fits ? kind : CopyKind::streaming;
   }
 };
 

@@ -19,6 +19,8 @@ struct Crowd {
 /// Some tens of microseconds: a yield is a system call, and on a machine that does other things too it may give the CPU away
 /// for longer than the peer needs.
 inline constexpr int kSpins = 1000;
+/// Of them, the first: a pause may take as long as a signal between two cores.
+inline constexpr int kEagerLooks = 100;
 /// Not a setting: a futex wake across cores takes about as long to run, so yielding this long costs nothing and often
 /// saves it. In a crowd everybody gets a turn meanwhile, and a turn costs less than to be woken.
 inline constexpr std::chrono::microseconds kYieldTime{100};
@@ -28,7 +30,7 @@ template <class Ready>
 bool spin(Crowd crowd, const Ready& ready) {
   for (int i = 0; i < (crowd.cores_a_cpu > 1 ? 1 : kSpins); ++i) {
     if (ready()) return true;
-    detail::pause();
+    if (i >= kEagerLooks) detail::pause();
   }
   return false;
 }

@@ -1,6 +1,7 @@
 #include "shmem/mapped_fabric.hpp"
 
 #include <chrono>
+#include <utility>
 
 #include "shmem/contracts.hpp"
 #include "shmem/copy.hpp"
@@ -36,6 +37,7 @@ void MappedFabric::put(Rank dst, Offset to, std::span<const std::byte> from, Sou
   std::byte* place_there = place(dst, to, Bytes{from.size()}, site);
   copy_row({place_there, from.size()}, from, peers_->copy.choose(from.size(), put_bytes_));
   put_bytes_ += from.size();
+  ++sends_;
 }
 
 void MappedFabric::get(Rank src, Offset from, std::span<std::byte> to, SourceSite site) {
@@ -54,6 +56,7 @@ void MappedFabric::close_read(Rank /*src*/, Offset /*at*/, Bytes /*size*/, Sourc
 std::span<std::byte> MappedFabric::open_write(Rank dst, Offset at, Bytes size, SourceSite site) {
   std::byte* first = place(dst, at, size, site);
   if (!peers_->views) return {};
+  ++sends_;
   return {first, size.value()};
 }
 
@@ -65,6 +68,7 @@ void MappedFabric::signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value,
   store_fence();
   store_and_ring(peers_->place(dst, slot), op, value, sharing_);
   write_ledger(dst, slot, value, site);
+  ++sends_;
   write_event(event_of(op), {.value = value, .rank = dst, .slot = slot, .count = 1}, site);
 }
 
@@ -83,6 +87,7 @@ void MappedFabric::signal_each(std::span<const Rank> dsts, Slot slot, SignalOp o
   for (const Rank dst : dsts) ring(peers_->place(dst, slot), sharing_);
   for (const Rank dst : dsts) write_ledger(dst, slot, value, site);
   if (dsts.empty()) return;
+  ++sends_;
   write_event(event_of(op),
               {.value = value, .rank = dsts.front(), .slot = slot, .count = static_cast<std::uint16_t>(dsts.size())},
               site);
@@ -143,7 +148,7 @@ void MappedFabric::fence(Rank dst, SourceSite site) {
 
 void MappedFabric::quiet(SourceSite site) {
   store_fence();
-  write_event(EventKind::quiet, {.value = put_bytes_}, site);
+  if (std::exchange(sends_, 0) > 0) write_event(EventKind::quiet, {.value = put_bytes_}, site);
   put_bytes_ = 0;
 }
 

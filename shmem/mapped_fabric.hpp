@@ -45,6 +45,7 @@ class MappedFabric : public Fabric {
   Sharing sharing_;
   Activity activity_;
   std::uint64_t put_bytes_ = 0;  // since this core entered an operator, or was quiet
+  std::uint64_t sends_ = 0;      // puts and signals since it was quiet: no event tells of a quiet that ended nothing
   Waiter waiter_;
 };
 

@@ -51,8 +51,9 @@ TEST_CASE("copy_row writes its bytes and no other") {
 TEST_CASE("a copy plan: short rows cached, long ones as planned while near, and past the cache from there on") {
   constexpr CopyPlan plan{.kind = CopyKind::movsb, .long_row = 100, .near_bytes = 1000};
   static_assert(plan.choose(99, 0) == CopyKind::cached && plan.choose(99, 5000) == CopyKind::cached);
-  static_assert(plan.choose(100, 0) == CopyKind::movsb && plan.choose(100, 999) == CopyKind::movsb);
-  static_assert(plan.choose(100, 1000) == CopyKind::streaming);
+  static_assert(plan.choose(100, 0) == CopyKind::movsb && plan.choose(100, 800) == CopyKind::movsb);
+  static_assert(plan.choose(100, 801) == CopyKind::streaming && plan.choose(501, 0) == CopyKind::streaming);
+  static_assert(plan.choose(100, 1000) == CopyKind::streaming && plan.choose(100, 5000) == CopyKind::streaming);
   static_assert(CopyPlan{}.choose(1U << 20U, ~std::uint64_t{0} - 1) == CopyKind::cached);
 }
 

@@ -58,7 +58,7 @@ class WriteChannels {
  private:
   struct Write {
     Rank dst;
-    Offset at;
+    Offset at = {};
     std::uint64_t size = 0;
     std::vector<std::byte> data = {};
     bool is_signal = false;
@@ -75,6 +75,7 @@ class WriteChannels {
   [[nodiscard]] bool passes(Rank dst, Holding holding) const;
   void issue_data(Rank dst, Offset to, std::span<const std::byte> from, std::uint64_t group, Holding holding,
                   SourceSite site);
+  void issue_signal(Write write);
   void issue(Write write);
   [[nodiscard]] bool may_land(std::size_t index) const;
   /// Those that may land now, in the order of issue.

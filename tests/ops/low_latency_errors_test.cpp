@@ -3,9 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/ops/difference.hpp"
 #include "tests/ops/low_latency_fixture.hpp"
+#include "tests/ops/refusal.hpp"
 
 using namespace shmoe;
+using test::check_told;
 using test::LowLatencyBench;
 using test::LowLatencyCase;
 using test::LowLatencyExpected;
@@ -15,11 +18,6 @@ using test::plain_low_latency;
 using test::Setup;
 
 namespace {
-
-Result<void> differs(const std::string& text) {
-  if (text.empty()) return {};
-  return Error{.code = Errc::mismatch, .context = text};
-}
 
 using SpoilDispatch = std::function<void(Rank, ops::DispatchLowLatencyArgs&)>;
 using SpoilCombine = std::function<void(Rank, ops::CombineLowLatencyArgs&)>;
@@ -51,7 +49,7 @@ Error refusal(const LowLatencyCase& input, const SpoilDispatch& dispatch, const 
     std::string found;
     LowLatencyStep good(bench.comm, input, expected, bench.rooms[1], tables);
     if (Result<void> ran = good.run(found); !ran) return ran;
-    return differs(found);
+    return test::no_difference(found);
   };
   CHECK(on_low_latency_ranks(input, setup, body) == "");
   for (const Error& error : told) {
@@ -60,11 +58,6 @@ Error refusal(const LowLatencyCase& input, const SpoilDispatch& dispatch, const 
     CHECK(error.where == told.front().where);
   }
   return told.front();
-}
-
-void check_told(const Error& error, Errc code, std::string_view text) {
-  CHECK_MESSAGE(error.code == code, to_string(error));
-  CHECK_MESSAGE(error.context.find(text) != std::string::npos, to_string(error));
 }
 
 Error dispatch_refusal(const LowLatencyCase& input, const SpoilDispatch& spoil) { return refusal(input, spoil, {}); }

@@ -15,4 +15,10 @@ inline void check_told(const Error& error, Errc code, std::string_view text) {
   CHECK_MESSAGE(error.context.find(text) != std::string::npos, to_string(error));
 }
 
+template <class T>
+void check_told(const Result<T>& refused, Errc code, std::string_view text) {
+  REQUIRE(!refused);
+  check_told(refused.error(), code, text);
+}
+
 }  // namespace shmoe::test

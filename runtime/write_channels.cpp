@@ -37,15 +37,7 @@ void WriteChannels::signal(Rank dst, Slot slot, shmem::SignalOp op, std::uint64_
   go_on();
   if (passes(dst, holding)) return next_->signal(dst, slot, op, value, site);
   shmem::expect_signal(*peers_, dst, slot, op, value, site);
-  issue({.dst = dst,
-         .at = peers_->slots->offset_of(slot),
-         .size = kWord,
-         .is_signal = true,
-         .slot = slot,
-         .op = op,
-         .value = value,
-         .holding = holding,
-         .site = site});
+  issue_signal({.dst = dst, .slot = slot, .op = op, .value = value, .holding = holding, .site = site});
 }
 
 void WriteChannels::put_signal(Rank dst, Offset to, std::span<const std::byte> from, Slot slot, shmem::SignalOp op,
@@ -56,16 +48,7 @@ void WriteChannels::put_signal(Rank dst, Offset to, std::span<const std::byte> f
   shmem::expect_signal(*peers_, dst, slot, op, value, site);
   const std::uint64_t group = ++groups_;
   issue_data(dst, to, from, group, holding, site);
-  issue({.dst = dst,
-         .at = peers_->slots->offset_of(slot),
-         .size = kWord,
-         .is_signal = true,
-         .slot = slot,
-         .op = op,
-         .value = value,
-         .group = group,
-         .holding = holding,
-         .site = site});
+  issue_signal({.dst = dst, .slot = slot, .op = op, .value = value, .group = group, .holding = holding, .site = site});
 }
 
 /// A word lands as a whole.
@@ -85,6 +68,13 @@ void WriteChannels::issue_data(Rank dst, Offset to, std::span<const std::byte> f
            .site = site});
     to = to + Bytes{part.size()};
   }
+}
+
+void WriteChannels::issue_signal(Write write) {
+  write.at = peers_->slots->offset_of(write.slot);
+  write.size = kWord;
+  write.is_signal = true;
+  issue(std::move(write));
 }
 
 void WriteChannels::issue(Write write) {

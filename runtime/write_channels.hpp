@@ -28,7 +28,8 @@ enum class Holding : std::uint8_t {
 /// Data is taken at the call, as every body of Fabric does. What is drawn decides when a weak write lands, which of those
 /// that may land does, and whether a put lands as a whole or in two parts. With one seed and the same calls it is the same
 /// order, unless a wait of this core has lasted for a while. A signal that stays in a channel is in the ledger as held.
-/// Writes to the own rank land at once.
+/// Writes to the own rank land at once. shmem::WeakFabric holds back puts alone and lets them go at a fence: what a reader
+/// sees too early is then the same in every run, and no wait is for a write that a fence has ordered.
 class WriteChannels {
  public:
   WriteChannels(shmem::Fabric& next, const shmem::Peers& peers, Core core, std::uint64_t seed);
@@ -58,7 +59,7 @@ class WriteChannels {
  private:
   struct Write {
     Rank dst;
-    Offset at;
+    Offset at = {};
     std::uint64_t size = 0;
     std::vector<std::byte> data = {};
     bool is_signal = false;
@@ -75,6 +76,7 @@ class WriteChannels {
   [[nodiscard]] bool passes(Rank dst, Holding holding) const;
   void issue_data(Rank dst, Offset to, std::span<const std::byte> from, std::uint64_t group, Holding holding,
                   SourceSite site);
+  void issue_signal(Write write);
   void issue(Write write);
   [[nodiscard]] bool may_land(std::size_t index) const;
   /// Those that may land now, in the order of issue.

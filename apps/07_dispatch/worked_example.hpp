@@ -5,7 +5,9 @@
 //   rank 1  token 0 -> experts 1 3    token 1 -> experts 0 1    token 2 -> experts 1 0
 //   owner   experts 0 1: rank 0       experts 2 3: rank 1
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,11 @@ inline std::vector<std::uint16_t> tokens_of(Rank rank) {
     x.push_back(shmem::float_to_bf16(static_cast<float>(12 * rank.value() + i)));
   }
   return x;
+}
+
+/// Rows that the operators hand out as bytes.
+inline std::span<std::uint16_t> as_bf16(std::span<std::byte> rows) {
+  return {reinterpret_cast<std::uint16_t*>(rows.data()), rows.size() / 2};
 }
 
 /// "1 2 3 4" from bf16.

@@ -15,10 +15,6 @@ using namespace shmoe::lesson;
 using runtime::Communicator;
 using runtime::World;
 
-std::span<std::uint16_t> as_bf16(std::span<std::byte> rows) {
-  return {reinterpret_cast<std::uint16_t*>(rows.data()), rows.size() / 2};
-}
-
 // [experts]
 /// Expert e answers x * (e + 1). The rows of one expert lie together.
 void run_experts(const ops::ExpertMap& experts, const ops::NotifyTables& notify, Rank me, ops::EpBuffers& buffers) {

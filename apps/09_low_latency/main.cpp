@@ -1,6 +1,8 @@
 // Dispatch for few tokens sends and returns; while the rows travel, this rank's shared expert works on its own tokens.
-// usage: mpirun --oversubscribe -np 2 09_low_latency [--break]
-//   --break   the experts begin before dispatch_finish
+// usage: mpirun --oversubscribe -np 2 09_low_latency [--break] [--two] [--one-half]
+//   --break      the experts begin before dispatch_finish
+//   --two        two batches are under way at once, each in a half of its own
+//   --one-half   both are in the same half
 
 #include <fmt/ranges.h>
 
@@ -17,10 +19,6 @@ using namespace shmoe::lesson;
 using runtime::Communicator;
 using runtime::World;
 using Half = ops::LowLatencyBuffers::Half;
-
-std::span<std::uint16_t> as_bf16(std::span<std::byte> rows) {
-  return {reinterpret_cast<std::uint16_t*>(rows.data()), rows.size() / 2};
-}
 
 // [experts]
 /// Expert e answers x * (e + 1). The rows of one expert lie together.
@@ -60,6 +58,22 @@ std::string outputs(Rank me, const ops::LowLatencyTables& tables, std::span<cons
     text += fmt::format("  token {} with its shared expert: {}\n", t, row_text(y.subspan(t * kHidden, kHidden)));
   }
   return text;
+}
+
+/// Batches with different tokens have different sums.
+Result<void> told(Communicator& all, const std::vector<std::uint16_t> (&y)[2]) {
+  std::string text;
+  for (std::size_t batch = 0; batch < 2; ++batch) {
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      const auto row = std::span{y[batch]}.subspan(t * kHidden, kHidden);
+      text += fmt::format("rank {} batch {} token {}: {}\n", all.rank(), batch, t, row_text(row));
+    }
+  }
+  if (Result<void> printed = print_in_order(all, text); !printed) return printed;
+  if (y[0] != y[1]) return {};
+  return Error{
+      .code = Errc::mismatch,
+      .context = "the sums of batch 0 are those of batch 1, whose rows lay over its own before the experts came"};
 }
 
 // [step]
@@ -103,9 +117,67 @@ Result<void> step(World& world, const Options& options) {
 }
 // [/step]
 
+// [two]
+/// Batch 1 goes on where batch 0 of all ranks ends: each number still occurs once.
+std::vector<std::uint16_t> batch_of(Rank me, std::size_t batch) {
+  std::vector<std::uint16_t> x = tokens_of(me);
+  const auto before = static_cast<float>(batch * kRanks * kTokens * kHidden);
+  for (std::uint16_t& bits : x) bits = shmem::float_to_bf16(shmem::bf16_to_float(bits) + before);
+  return x;
+}
+
+/// Both have the same routing. The experts come to batch 0 when both are there.
+Result<void> two_batches(World& world, bool one_half) {
+  Communicator& all = world.all();
+  const Rank me = all.rank();
+  const ops::Routing routing = routing_of(me);
+  const ops::ExpertMap experts = ops::ExpertMap::even(kExperts, kRanks);
+  Result<ops::LowLatencyBuffers> buffers = ops::LowLatencyBuffers::allocate(
+      all, {.capacity = ops::most_rows(experts, kTopk, kTokens), .dtype = DType::bf16, .hidden = kHidden});
+  if (!buffers) return buffers.error();
+  const Half& first = buffers->next();
+  const Half* halves[] = {&first, one_half ? &first : &buffers->next()};
+  ops::LowLatencyTables tables[2];
+  for (std::size_t batch = 0; batch < 2; ++batch) {
+    const std::vector<std::uint16_t> x = batch_of(me, batch);
+    const Result<void> sent = ops::dispatch_begin(all,
+                                                  {.x = std::as_bytes(std::span{x}),
+                                                   .dtype = DType::bf16,
+                                                   .hidden = kHidden,
+                                                   .expert_ids = routing.topk_idx_i32(),
+                                                   .topk = kTopk,
+                                                   .experts = experts,
+                                                   .expand_x = halves[batch]->expand_x,
+                                                   .capacity = buffers->capacity()},
+                                                  tables[batch]);
+    if (!sent) return sent;
+  }
+  for (ops::LowLatencyTables& batch : tables) {
+    if (const Result<void> received = ops::dispatch_finish(all, batch); !received) return received;
+  }
+  std::vector<std::uint16_t> y[2];
+  for (std::size_t batch = 0; batch < 2; ++batch) {
+    run_experts(experts, tables[batch], me, *halves[batch]);
+    y[batch].resize(kTokens * kHidden);
+    const Result<void> summed = ops::combine_low_latency(all, {.expert_out = halves[batch]->expert_out,
+                                                               .capacity = buffers->capacity(),
+                                                               .tables = tables[batch],
+                                                               .expert_scales = routing.weights(),
+                                                               .x = std::as_writable_bytes(std::span{y[batch]})});
+    if (!summed) return summed;
+  }
+  return told(all, y);
+}
+// [/two]
+
+Result<void> low_latency(World& world, const Options& options) {
+  const bool one_half = options.has("--one-half");
+  return one_half || options.has("--two") ? two_batches(world, one_half) : step(world, options);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  return lesson::run(argc, argv, {.ranks = kRanks, .options = {"--break"}}, step,
+  return lesson::run(argc, argv, {.ranks = kRanks, .options = {"--break", "--two", "--one-half"}}, low_latency,
                      [](runtime::Config& config, const Options&) { config.declare_slots = ops::declare_low_latency; });
 }

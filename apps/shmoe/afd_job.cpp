@@ -4,59 +4,10 @@
 
 #include "apps/shmoe/afd_check.hpp"
 #include "apps/shmoe/afd_step.hpp"
-#include "apps/shmoe/collective.hpp"
+#include "apps/shmoe/job_loop.hpp"
 
 namespace shmoe::apps {
 namespace {
-
-class AfdJob {
- public:
-  AfdJob(runtime::Communicator& comm, const MoePlan& plan, const RoutingSource& source, const ops::Assignment& ranks)
-      : comm_(comm),
-        plan_(plan),
-        source_(source),
-        ranks_(ranks),
-        pipeline_(comm, plan.shape, ranks, source.topk()),
-        recorder_(kAfdStageNames.size()) {}
-
-  Result<std::vector<RankRecord>> run(Offset record) {
-    for (std::int64_t number = 0; number < plan_.warmup + plan_.steps; ++number) {
-      if (auto done = step(number); !done) return std::move(done).error();
-      if (plan_.progress) plan_.progress(number + 1, plan_.warmup + plan_.steps);
-    }
-    return gather(comm_, record, recorder_.record());
-  }
-
- private:
-  Result<void> step(std::int64_t number) {
-    std::vector<Batch> batches;
-    for (Rank rank{0}; rank.value() < ranks_.attention(); ++rank) {
-      batches.push_back(source_.batch(number, rank, ranks_.attention()));
-    }
-    const std::int64_t most = std::ranges::max_element(batches, {}, &Batch::tokens)->tokens;
-    const bool expert = ranks_.is_expert(comm_.rank());
-    const Batch own = expert ? Batch{} : batches[comm_.rank().index() - static_cast<std::size_t>(ranks_.experts())];
-    auto done = pipeline_.run(own, std::max<std::int64_t>(most, 1), number);
-    if (!done) return std::move(done).error();
-    const auto wrong = wrong_result(*done, plan_.shape, ranks_, batches);
-    if (auto agreed = agree(comm_, "verification", wrong); !agreed) return agreed;
-    recorder_.verified();
-    if (number < plan_.warmup) return {};
-    recorder_.add({.tokens = own.tokens,
-                   .rows_sent = own.tokens,
-                   .rows_received = expert ? done->tables.rows : 0,
-                   .ranks_reached = own.tokens,
-                   .times = done->times});
-    return {};
-  }
-
-  runtime::Communicator& comm_;
-  const MoePlan& plan_;
-  const RoutingSource& source_;
-  const ops::Assignment& ranks_;
-  AfdPipeline pipeline_;
-  RankRecorder recorder_;
-};
 
 /// What a rank needs before the first step.
 struct AfdPrepared {
@@ -78,14 +29,37 @@ Result<AfdPrepared> prepare_afd(runtime::Communicator& comm, const MoePlan& plan
   return AfdPrepared{*std::move(source), *ranks, *record};
 }
 
+StepFigures figures_of(const AfdStep& step, const Batch& own, bool expert) {
+  return {.tokens = own.tokens,
+          .rows_sent = own.tokens,
+          .rows_received = expert ? step.tables.rows : 0,
+          .ranks_reached = own.tokens,
+          .times = {step.times.begin(), step.times.end()}};
+}
+
+Result<std::vector<RankRecord>> run_afd(runtime::Communicator& comm, const MoePlan& plan, const AfdPrepared& prepared) {
+  const ops::Assignment& ranks = prepared.ranks;
+  AfdPipeline pipeline(comm, plan.shape, ranks, prepared.source.topk());
+  const std::size_t stages = kAfdStageNames.size();
+  return run_steps(comm, plan, stages, prepared.record, [&](std::int64_t number) -> Result<CheckedStep> {
+    const std::vector<Batch> batches = batches_of(prepared.source, number, ranks.attention());
+    const std::int64_t most = std::max<std::int64_t>(most_tokens(batches), 1);
+    const bool expert = ranks.is_expert(comm.rank());
+    const Batch own = expert ? Batch{} : batches[comm.rank().index() - static_cast<std::size_t>(ranks.experts())];
+    auto done = pipeline.run(own, most, number);
+    if (!done) return std::move(done).error();
+    return CheckedStep{.wrong = wrong_result(*done, plan.shape, ranks, batches),
+                       .figures = figures_of(*done, own, expert)};
+  });
+}
+
 }  // namespace
 
 Result<MoeReport> run_afd_job(runtime::World& world, const MoePlan& plan, Result<RoutingSource> source) {
   runtime::Communicator& comm = world.all();
   auto prepared = prepare_afd(comm, plan, std::move(source));
-  const auto fault = prepared ? std::nullopt : std::optional{prepared.error()};
-  if (auto ready = agree(comm, "preparation", fault); !ready) return std::move(ready).error();
-  auto records = AfdJob{comm, plan, prepared->source, prepared->ranks}.run(prepared->record);
+  if (auto ready = all_prepared(comm, prepared); !ready) return std::move(ready).error();
+  auto records = run_afd(comm, plan, *prepared);
   if (!records) return std::move(records).error();
   MoeReport report = report_of(world, plan, prepared->source, *std::move(records));
   report.stages = {kAfdStageNames.begin(), kAfdStageNames.end()};

@@ -1,55 +1,11 @@
 #include "apps/shmoe/low_latency_job.hpp"
 
-#include <algorithm>
-
-#include "apps/shmoe/collective.hpp"
+#include "apps/shmoe/job_loop.hpp"
 #include "apps/shmoe/low_latency_step.hpp"
 #include "apps/shmoe/moe_check.hpp"
 
 namespace shmoe::apps {
 namespace {
-
-class LowLatencyJob {
- public:
-  LowLatencyJob(runtime::Communicator& comm, const MoePlan& plan, const RoutingSource& source)
-      : comm_(comm),
-        plan_(plan),
-        source_(source),
-        experts_(ops::ExpertMap::even(source.experts(), comm.ranks())),
-        pipeline_(comm, plan.shape, experts_),
-        recorder_(kLowLatencyPartNames.size()) {}
-
-  Result<std::vector<RankRecord>> run(Offset record) {
-    for (std::int64_t number = 0; number < plan_.warmup + plan_.steps; ++number) {
-      if (auto done = step(number); !done) return std::move(done).error();
-      if (plan_.progress) plan_.progress(number + 1, plan_.warmup + plan_.steps);
-    }
-    return gather(comm_, record, recorder_.record());
-  }
-
- private:
-  Result<void> step(std::int64_t number) {
-    std::vector<Batch> batches;
-    for (Rank rank{0}; rank.value() < comm_.ranks(); ++rank) {
-      batches.push_back(source_.batch(number, rank, comm_.ranks()));
-    }
-    const std::int64_t most = std::ranges::max_element(batches, {}, &Batch::tokens)->tokens;
-    auto done = pipeline_.run(batches[comm_.rank().index()], most, number);
-    if (!done) return std::move(done).error();
-    const auto wrong = wrong_result(*done, plan_.shape, problem_of(batches, experts_));
-    if (auto agreed = agree(comm_, "verification", wrong); !agreed) return agreed;
-    recorder_.verified();
-    if (number >= plan_.warmup) recorder_.add(figures_of(*done));
-    return {};
-  }
-
-  runtime::Communicator& comm_;
-  const MoePlan& plan_;
-  const RoutingSource& source_;
-  ops::ExpertMap experts_;
-  LowLatencyPipeline pipeline_;
-  RankRecorder recorder_;
-};
 
 /// What a rank needs before the first step.
 struct LowLatencyPrepared {
@@ -72,14 +28,27 @@ Result<LowLatencyPrepared> prepare_low_latency(runtime::Communicator& comm, Resu
   return LowLatencyPrepared{*std::move(source), *record};
 }
 
+Result<std::vector<RankRecord>> run_low_latency(runtime::Communicator& comm, const MoePlan& plan,
+                                                const LowLatencyPrepared& prepared) {
+  const auto experts = ops::ExpertMap::even(prepared.source.experts(), comm.ranks());
+  LowLatencyPipeline pipeline(comm, plan.shape, experts);
+  const std::size_t stages = kLowLatencyPartNames.size();
+  return run_steps(comm, plan, stages, prepared.record, [&](std::int64_t number) -> Result<CheckedStep> {
+    const std::vector<Batch> batches = batches_of(prepared.source, number, comm.ranks());
+    auto done = pipeline.run(batches[comm.rank().index()], most_tokens(batches), number);
+    if (!done) return std::move(done).error();
+    return CheckedStep{.wrong = wrong_result(*done, plan.shape, problem_of(batches, experts)),
+                       .figures = figures_of(*done)};
+  });
+}
+
 }  // namespace
 
 Result<MoeReport> run_low_latency_job(runtime::World& world, const MoePlan& plan, Result<RoutingSource> source) {
   runtime::Communicator& comm = world.all();
   auto prepared = prepare_low_latency(comm, std::move(source));
-  const auto fault = prepared ? std::nullopt : std::optional{prepared.error()};
-  if (auto ready = agree(comm, "preparation", fault); !ready) return std::move(ready).error();
-  auto records = LowLatencyJob{comm, plan, prepared->source}.run(prepared->record);
+  if (auto ready = all_prepared(comm, prepared); !ready) return std::move(ready).error();
+  auto records = run_low_latency(comm, plan, *prepared);
   if (!records) return std::move(records).error();
   MoeReport report = report_of(world, plan, prepared->source, *std::move(records));
   report.stages = {kLowLatencyPartNames.begin(), kLowLatencyPartNames.end()};

@@ -88,7 +88,7 @@ StepFigures figures_of(const MoeStep& step, std::int32_t topk) {
           .rows_sent = static_cast<std::int64_t>(ids.size()) - std::ranges::count(ids, -1),
           .rows_received = step.notify.recv_rows,
           .ranks_reached = std::accumulate(reached.begin(), reached.end(), std::int64_t{0}),
-          .times = step.times};
+          .times = {step.times.begin(), step.times.end()}};
 }
 
 StepFigures figures_of(const LowLatencyStep& step) {
@@ -97,7 +97,7 @@ StepFigures figures_of(const LowLatencyStep& step) {
           .rows_sent = static_cast<std::int64_t>(ids.size()) - std::ranges::count(ids, -1),
           .rows_received = step.tables->recv_rows,
           .ranks_reached = ranks_reached(*step.tables),
-          .times = step.times};
+          .times = {step.times.begin(), step.times.end()}};
 }
 
 void RankRecorder::add(const StepFigures& step) {

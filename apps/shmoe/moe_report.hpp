@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -43,7 +42,7 @@ struct StepFigures {
   std::int64_t rows_sent = 0;
   std::int64_t rows_received = 0;
   std::int64_t ranks_reached = 0;
-  std::span<const std::chrono::nanoseconds> times;
+  std::vector<std::chrono::nanoseconds> times;  // of each stage
 };
 StepFigures figures_of(const MoeStep& step, std::int32_t topk);
 StepFigures figures_of(const LowLatencyStep& step);

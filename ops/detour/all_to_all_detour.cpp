@@ -1,8 +1,8 @@
 #include "ops/detour/all_to_all_detour.hpp"
 
+#include "ops/detour/core.hpp"
 #include "ops/detour/published.hpp"
 #include "ops/scratch.hpp"
-#include "runtime/zero_buffer_sync.hpp"
 #include "shmem/copy.hpp"
 
 namespace shmoe::ops {
@@ -14,22 +14,16 @@ constexpr std::uint32_t kShardsSent = 1;  // the only phase
 constexpr std::int64_t kCarriedBytes = 64 * 1024;
 
 /// One core's part of a call.
-class AllToAllCore {
+class AllToAllCore : DetourCore {
  public:
   AllToAllCore(runtime::CoreContext& context, runtime::ZeroBufferSync& sync, const AllToAllArgs& args,
                const DetourCall& call)
-      : context_(context),
-        sync_(sync),
-        args_(args),
-        call_(call),
-        me_(*call.position()),
-        event_(static_cast<std::uint32_t>(context.core().value())) {}
+      : DetourCore(context, sync, call), args_(args) {}
 
   void run() {
-    const std::int32_t positions = call_.group().size();
-    for (std::int32_t step = 1; step < positions; ++step) send((me_ + step) % positions);
+    for (std::int32_t step = 1; step < positions_; ++step) send(position(step));
     keep();
-    for (std::int32_t step = 1; step < positions; ++step) receive((me_ + positions - step) % positions);
+    for (std::int32_t step = 1; step < positions_; ++step) receive(position(positions_ - step));
   }
 
  private:
@@ -37,9 +31,6 @@ class AllToAllCore {
   /// Of the chunk of `source` in the y of `target`, in bytes.
   [[nodiscard]] std::int64_t in_y(std::int32_t source, std::int32_t target, std::int64_t element) const {
     return call_.bytes(source * call_.chunk(target).size() + element);
-  }
-  [[nodiscard]] Bytes offset(std::int64_t elements) const {
-    return Bytes{static_cast<std::uint64_t>(call_.bytes(elements))};
   }
   [[nodiscard]] std::span<const std::byte> in_x(std::int32_t target, Slice elements) const {
     return args_.x.subspan(call_.size(call_.chunk(target).first + elements.first), call_.size(elements.size()));
@@ -93,12 +84,7 @@ class AllToAllCore {
     shmem::copy_row(args_.y.subspan(at, bytes.size()), bytes, shmem::CopyKind::cached);
   }
 
-  runtime::CoreContext& context_;
-  runtime::ZeroBufferSync& sync_;
   const AllToAllArgs& args_;
-  const DetourCall& call_;
-  std::int32_t me_;
-  std::uint32_t event_;
 };
 
 /// In a faithful profile y is as long as x, and what L mod C leaves over stays as it is.

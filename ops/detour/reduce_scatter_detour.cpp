@@ -4,9 +4,9 @@
 #include <memory_resource>
 #include <vector>
 
+#include "ops/detour/core.hpp"
 #include "ops/detour/published.hpp"
 #include "ops/scratch.hpp"
-#include "runtime/zero_buffer_sync.hpp"
 
 namespace shmoe::ops {
 namespace {
@@ -22,17 +22,11 @@ bool reads_in_place(const ReduceScatterArgs& args, const DetourCall& call) {
 }
 
 /// One core's part of a call.
-class ReduceScatterCore {
+class ReduceScatterCore : DetourCore {
  public:
   ReduceScatterCore(runtime::CoreContext& context, runtime::ZeroBufferSync& sync, const ReduceScatterArgs& args,
                     const DetourCall& call)
-      : context_(context),
-        sync_(sync),
-        args_(args),
-        call_(call),
-        me_(*call.position()),
-        positions_(call.group().size()),
-        event_(static_cast<std::uint32_t>(context.core().value())) {}
+      : DetourCore(context, sync, call), args_(args) {}
 
   void send_and_reduce() {
     for (std::int32_t step = 1; step < positions_; ++step) send(position(step));
@@ -61,11 +55,6 @@ class ReduceScatterCore {
   };
   using TermView = shmem::ReadView<std::byte>;
 
-  /// Around from the own one.
-  [[nodiscard]] std::int32_t position(std::int32_t step) const { return (me_ + step) % positions_; }
-  [[nodiscard]] Bytes offset(std::int64_t elements) const {
-    return Bytes{static_cast<std::uint64_t>(call_.bytes(elements))};
-  }
   [[nodiscard]] Bytes in_x(std::int32_t target, std::int64_t element) const {
     return offset(call_.chunk(target).first + element);
   }
@@ -143,13 +132,7 @@ class ReduceScatterCore {
     }
   }
 
-  runtime::CoreContext& context_;
-  runtime::ZeroBufferSync& sync_;
   const ReduceScatterArgs& args_;
-  const DetourCall& call_;
-  std::int32_t me_;
-  std::int32_t positions_;
-  std::uint32_t event_;
 };
 
 constexpr std::int32_t kPublishedRanks = 16;

@@ -44,7 +44,7 @@ class EpBuffers {
   [[nodiscard]] std::int64_t hidden() const { return hidden_; }
   [[nodiscard]] Quant quant() const { return quant_; }
 
-  /// This rank's first `rows` rows.
+  /// This rank's first `rows` rows, [0, H] where there are none.
   [[nodiscard]] std::span<std::byte> received(std::int64_t rows) const { return rows_at(recv_x_, rows, quant_); }
   [[nodiscard]] std::span<std::byte> answers(std::int64_t rows) const {
     return rows_at(expert_out_, rows, Quant::none);

@@ -31,8 +31,8 @@ class LowLatencyBuffers {
     Offset expert_out;
     Offset dynamic_scales;
 
-    /// This rank's rows. In each function: the rows of these tables have been received into this half, or the contract is
-    /// broken: rows must not be read before dispatch_finish.
+    /// This rank's rows, [0, H] where nothing came. In each function: the rows of these tables have been received into this
+    /// half, or the contract is broken: rows must not be read before dispatch_finish.
     [[nodiscard]] std::span<std::byte> received(const LowLatencyTables& tables) const;
     /// Of int8 rows; otherwise there are none.
     [[nodiscard]] std::span<float> scales(const LowLatencyTables& tables) const;

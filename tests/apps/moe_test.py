@@ -225,6 +225,8 @@ class Refused(cli.Case):
             ("--mode", "low-latency", "--expert-ranks", "1"): "in mode low-latency every rank holds experts",
             ("--mode", "low-latency", "--profile", "faithful-2026-07"): "take --profile safe",
             ("--mode", "low-latency", "--hidden", "65536", "--tokens", "4096"): "lower --tokens, or raise SHMOE_HEAP",
+            ("--mode", "afd", "--ranks", "2", "--expert-ranks", "2"): "2 expert ranks and 0 attention ranks",
+            ("--mode", "afd", "--ranks", "2", "--expert-ranks", "0"): "--expert-ranks: Value 0 not in range",
             ("--mode", "afd", "--ranks", "1"): "--mode afd with 1 ranks: start more ranks, or give fewer --expert-ranks",
             ("--cores", "49"): "--cores",
             ("--profile", "fast"): "--profile",

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "ops/ep/reference.hpp"
+#include "tests/ops/difference.hpp"
 #include "tests/ops/ep_case.hpp"
 
 namespace shmoe::test {
@@ -21,34 +22,20 @@ std::vector<std::byte> drawn_rows(std::mt19937_64& random, DType dtype, std::int
   return bytes;
 }
 
-template <class T>
-std::string field_difference(const char* name, const std::vector<T>& seen, const std::vector<T>& expected) {
-  if (seen.size() != expected.size()) {
-    return fmt::format("{} has {} entries, expected {}", name, seen.size(), expected.size());
-  }
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    if (seen[i] != expected[i]) return fmt::format("{}[{}] differs from the reference", name, i);
-  }
-  return {};
-}
-
-std::string difference(const reference::AfdReceived& expected, const ops::A2eTables& tables,
-                       const std::vector<std::byte>& expand_x) {
+std::string difference(const AfdCase& input, const reference::AfdReceived& expected, const ops::A2eTables& tables,
+                       std::span<const std::byte> expand_x) {
   const std::size_t sent = expected.expand_x.size();
-  const std::vector<std::byte> rows(expand_x.begin(), expand_x.begin() + static_cast<std::ptrdiff_t>(sent));
-  const std::string found[] = {field_difference("atten_batch_size", tables.atten_batch_size, expected.atten_batch_size),
-                               field_difference("x_active_mask", tables.x_active_mask, expected.x_active_mask),
-                               field_difference("expert_ids", tables.expert_ids, expected.expert_ids),
-                               field_difference("expert_scales", tables.expert_scales, expected.expert_scales),
-                               field_difference("row_scales", tables.row_scales, expected.row_scales),
-                               field_difference("expand_x", rows, expected.expand_x)};
-  for (const std::string& text : found) {
-    if (!text.empty()) return text;
-  }
+  const std::string found[] = {
+      list_difference("atten_batch_size", expected.atten_batch_size, tables.atten_batch_size),
+      list_difference("x_active_mask", expected.x_active_mask, tables.x_active_mask),
+      list_difference("expert_ids", expected.expert_ids, tables.expert_ids),
+      list_difference("expert_scales", expected.expert_scales, tables.expert_scales),
+      list_difference("row_scales", expected.row_scales, tables.row_scales),
+      bytes_difference("expand_x", input.shape().sent_row_bytes(), expected.expand_x, expand_x.first(sent))};
   for (std::size_t i = sent; i < expand_x.size(); ++i) {
     if (expand_x[i] != kCanary) return fmt::format("expand_x was written behind its rows, at byte {} of {}", i, sent);
   }
-  return {};
+  return first_difference(found);
 }
 
 /// One rank's calls.
@@ -75,7 +62,7 @@ class AfdRank {
       return std::move(done).error();
     }
     if (expert) {
-      std::string found = difference(expected_[me.index()], tables_, expand_x);
+      std::string found = difference(input_, expected_[me.index()], tables_, expand_x);
       if (!found.empty()) return found;
     }
     return with_e2a ? answer() : std::string{};
@@ -91,7 +78,7 @@ class AfdRank {
     const std::vector<std::byte> none;
     const ops::E2aArgs args = e2a_args(input_, place_, tables_, me, expert ? answers_[index] : none, x);
     if (auto done = ops::e2a(comm_, args); !done) return std::move(done).error();
-    return expert ? std::string{} : field_difference("x", x, returned_[index]);
+    return expert ? std::string{} : bytes_difference("x", input_.row_bytes(), returned_[index], x);
   }
 
   runtime::Communicator& comm_;
@@ -222,8 +209,7 @@ std::string run_afd(const AfdCase& input, const AfdSetup& setup) {
   const Result<void> done =
       runtime::World::run_as_threads(input.ranks(), afd_config(input, setup), body, setup.decorate);
   if (!done) return input.describe() + ": " + to_string(done.error());
-  const auto first = std::ranges::find_if(found, [](const std::string& text) { return !text.empty(); });
-  return first == found.end() ? std::string{} : *first;
+  return first_difference(found);
 }
 
 }  // namespace shmoe::test

@@ -7,6 +7,7 @@
 
 #include "tests/ops/afd_case.hpp"
 #include "tests/ops/ep_case.hpp"
+#include "tests/ops/refusal.hpp"
 
 using namespace shmoe;
 using test::AfdCase;
@@ -65,8 +66,7 @@ void check_refused(const AfdCase& input, const Spoiled& spoiled, Errc code, std:
                    const test::AfdSetup& setup = {}) {
   const std::vector<Error> errors = refused(input, spoiled, setup);
   for (const Error& error : errors) {
-    CHECK_MESSAGE(error.code == code, to_string(error));
-    CHECK_MESSAGE(error.context.find(text) != std::string::npos, to_string(error));
+    test::check_told(error, code, text);
     CHECK(error.context == errors.front().context);
   }
 }

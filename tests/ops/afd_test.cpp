@@ -7,6 +7,7 @@
 #include <random>
 
 #include "tests/ops/afd_case.hpp"
+#include "tests/ops/refusal.hpp"
 #include "tests/runtime/pausing_fabric.hpp"
 
 using namespace shmoe;
@@ -91,8 +92,15 @@ TEST_CASE("who belongs to whom: r mod E, and as many as the published ratio says
       CHECK(served == attention);
     }
   }
-  CHECK(ops::Assignment::of(0, 1).error().code == Errc::invalid_argument);
-  CHECK(ops::Assignment::of(1, 0).error().code == Errc::invalid_argument);
+}
+
+TEST_CASE("T83: no expert rank or no attention rank is refused; fewer cores than parts to send play several") {
+  test::check_told(ops::Assignment::of(0, 1), Errc::invalid_argument, "0 expert ranks and 1 attention ranks");
+  test::check_told(ops::Assignment::of(1, 0), Errc::invalid_argument, "1 expert ranks and 0 attention ranks");
+  for (const std::int32_t cores : {1, 2, 3, 4}) {
+    CHECK(run_afd(make_afd_case(83, {.experts = 2, .batches = {4, 0, 7}, .inactive_percent = 20}), {.cores = cores}) ==
+          "");
+  }
 }
 
 TEST_CASE("different batches, none at all, and more expert ranks than attention ranks") {

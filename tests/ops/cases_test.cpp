@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "ops/ep/pipeline.hpp"
 #include "tests/ops/ep_fixture.hpp"
 #include "tests/runtime/pausing_fabric.hpp"
 
@@ -199,6 +200,18 @@ TEST_CASE("T29: fewer experts than ranks") {
 
 TEST_CASE("T32: weights may be absent") {
   for (const std::int32_t topk : {1, 2, 8}) check_everywhere(make_case(32, {.topk = topk, .weights = false}));
+  for (const std::int32_t ranks : {1, 2, 3, 5}) {
+    for (const std::int32_t experts : {1, 4, 7, 16}) {
+      for (const std::int32_t topk : {1, 2, 6}) {
+        for (const bool weights : {true, false}) {
+          if (topk > experts) continue;
+          const EpCase input = make_case(
+              33, {.experts = experts, .topk = topk, .hidden = 8, .tokens = same_tokens(ranks, 3), .weights = weights});
+          CHECK(run_case(input, {.cores = 2}) == "");
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("T44: each row is its (source, token, expert), with several experts on a rank") {
@@ -302,4 +315,27 @@ TEST_CASE("T107: one rank") {
 
 TEST_CASE("T122: more experts than ranks") {
   for (const std::int32_t per_rank : {2, 4, 8}) check_everywhere(make_case(122, {.experts = 4 * per_rank, .topk = 4}));
+}
+
+TEST_CASE("T124: of eight ranks one receives nothing: its rows are [0, H]") {
+  const auto past_five = [](std::int64_t rank, std::int64_t token, std::int64_t k) {
+    const std::int64_t expert = (rank + token + 3 * k) % 14;
+    return expert < 10 ? expert : expert + 2;  // rank 5 holds experts 10 and 11
+  };
+  const EpCase input = make_case(124, {.hidden = 8, .tokens = same_tokens(8, 6)}, past_five);
+  check_everywhere(input);
+  const auto body = [&](runtime::World& world) -> Result<void> {
+    runtime::Communicator& comm = world.all();
+    auto buffers = ops::EpBuffers::allocate(comm, 16, DType::bf16, input.hidden);
+    if (!buffers) return buffers.error();
+    const Result<test::Tables> tables = test::run_tables(comm, input, buffers->next_counts());
+    if (!tables) return tables.error();
+    if (Result<void> room = buffers->reserve(tables->notify); !room) return room;
+    const std::size_t rows = buffers->received(tables->notify.recv_rows).size() / input.row_bytes();
+    CHECK((rows == 0) == (comm.rank() == Rank{5}));
+    CHECK(buffers->answers(tables->notify.recv_rows).size() == rows * input.row_bytes());
+    return comm.barrier();
+  };
+  const Result<void> done = runtime::World::run_as_threads(8, test::config_for({}, Bytes{1U << 20}), body);
+  CHECK_MESSAGE(done, to_string(done.error()));
 }

@@ -4,34 +4,13 @@
 #include <chrono>
 #include <numeric>
 
+#include "tests/ops/difference.hpp"
+
 namespace shmoe::test {
 
 namespace reference = ops::reference;
 
 namespace {
-
-template <class T>
-std::string list_difference(const char* name, const std::vector<T>& expected, const std::vector<T>& seen) {
-  if (expected.size() != seen.size()) {
-    return fmt::format("{} has {} entries, expected {}", name, seen.size(), expected.size());
-  }
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    if (seen[i] != expected[i]) return fmt::format("{}[{}] is {}, expected {}", name, i, seen[i], expected[i]);
-  }
-  return {};
-}
-
-std::string bytes_difference(const char* name, std::size_t row, std::span<const std::byte> expected,
-                             std::span<const std::byte> seen) {
-  if (expected.size() != seen.size()) {
-    return fmt::format("{} has {} bytes, expected {}", name, seen.size(), expected.size());
-  }
-  const auto at = std::mismatch(seen.begin(), seen.end(), expected.begin()).first - seen.begin();
-  if (at == static_cast<std::ptrdiff_t>(seen.size())) return {};
-  const auto place = static_cast<std::size_t>(at);
-  return fmt::format("{} differs in row {}, byte {}: {:#x}, expected {:#x}", name, place / row, place % row,
-                     std::to_integer<int>(seen[place]), std::to_integer<int>(expected[place]));
-}
 
 void fill(std::span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), kCanary); }
 
@@ -135,10 +114,8 @@ std::string difference(const EpCase& input, const Expected& expected, std::int64
   found.push_back(bytes_difference("recv_scales", 4, scales, outcome.scales));
   found.push_back(bytes_difference("combined", row, expected.combined[r], outcome.combined));
   found.push_back(bytes_difference("grad_out", input.element_bytes(), expected.gradients[r], outcome.gradients));
-  for (const std::string& text : found) {
-    if (!text.empty()) return fmt::format("rank {}: {} ({})", rank, text, input.describe());
-  }
-  return {};
+  const std::string text = first_difference(found);
+  return text.empty() ? text : fmt::format("rank {}: {} ({})", rank, text, input.describe());
 }
 
 Bytes heap_for(std::span<const EpCase> cases) {
@@ -304,8 +281,7 @@ std::string run_cases(std::span<const EpCase> cases, const Setup& setup) {
   const Result<void> done =
       runtime::World::run_as_threads(ranks, config_for(setup, heap_for(cases)), body, setup.decorate);
   if (!done) return fmt::format("{} ({})", to_string(done.error()), cases.front().describe());
-  const auto first = std::find_if(found.begin(), found.end(), [](const std::string& text) { return !text.empty(); });
-  return first == found.end() ? std::string{} : *first;
+  return first_difference(found);
 }
 
 Result<std::vector<Outcome>> outcomes_of(const EpCase& input, const Setup& setup) {

@@ -8,6 +8,7 @@
 
 #include "ops/ep/pipeline.hpp"
 #include "tests/ops/ep_fixture.hpp"
+#include "tests/ops/refusal.hpp"
 
 using namespace shmoe;
 using test::EpCase;
@@ -67,8 +68,7 @@ Refusal refusal_of(const EpCase& good, const Call& bad, std::int32_t cores = 2) 
 
 void check_refused(const Refusal& refusal, Errc code, std::string_view text) {
   for (const Error& error : refusal.errors) {
-    CHECK_MESSAGE(error.code == code, to_string(error));
-    CHECK_MESSAGE(error.context.find(text) != std::string::npos, to_string(error));
+    test::check_told(error, code, text);
     CHECK(error.context == refusal.errors.front().context);
     CHECK(error.where == refusal.errors.front().where);
   }

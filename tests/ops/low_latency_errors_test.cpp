@@ -3,9 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/ops/difference.hpp"
 #include "tests/ops/low_latency_fixture.hpp"
+#include "tests/ops/refusal.hpp"
 
 using namespace shmoe;
+using test::check_told;
 using test::LowLatencyBench;
 using test::LowLatencyCase;
 using test::LowLatencyExpected;
@@ -15,11 +18,6 @@ using test::plain_low_latency;
 using test::Setup;
 
 namespace {
-
-Result<void> differs(const std::string& text) {
-  if (text.empty()) return {};
-  return Error{.code = Errc::mismatch, .context = text};
-}
 
 using SpoilDispatch = std::function<void(Rank, ops::DispatchLowLatencyArgs&)>;
 using SpoilCombine = std::function<void(Rank, ops::CombineLowLatencyArgs&)>;
@@ -51,7 +49,7 @@ Error refusal(const LowLatencyCase& input, const SpoilDispatch& dispatch, const 
     std::string found;
     LowLatencyStep good(bench.comm, input, expected, bench.rooms[1], tables);
     if (Result<void> ran = good.run(found); !ran) return ran;
-    return differs(found);
+    return test::no_difference(found);
   };
   CHECK(on_low_latency_ranks(input, setup, body) == "");
   for (const Error& error : told) {
@@ -60,11 +58,6 @@ Error refusal(const LowLatencyCase& input, const SpoilDispatch& dispatch, const 
     CHECK(error.where == told.front().where);
   }
   return told.front();
-}
-
-void check_told(const Error& error, Errc code, std::string_view text) {
-  CHECK_MESSAGE(error.code == code, to_string(error));
-  CHECK_MESSAGE(error.context.find(text) != std::string::npos, to_string(error));
 }
 
 Error dispatch_refusal(const LowLatencyCase& input, const SpoilDispatch& spoil) { return refusal(input, spoil, {}); }
@@ -147,6 +140,25 @@ TEST_CASE("arguments that do not fit: one error on all, naming the rank, and no 
   sums_refused([&](auto& args) { args.shared_expert_x = args.x.first(5); }, "shared_expert_x has 5 bytes");
 }
 
+TEST_CASE("T83: shared experts without a rank of their own, or with none left for the routed ones, are refused") {
+  const LowLatencyCase input = plain_low_latency(83, {3, 2, 2}, 6);
+  const auto refused = [&](ops::SharedExperts shared, std::string_view text) {
+    check_told(dispatch_refusal(input, [&](Rank, auto& args) { args.shared = shared; }), Errc::invalid_argument, text);
+    check_told(dispatch_refusal(input,
+                                [&](Rank rank, auto& args) {
+                                  if (rank == Rank{1}) args.shared = shared;
+                                }),
+               Errc::invalid_argument, text);
+  };
+  refused({.experts = 1, .ranks = 0}, "1 shared experts on 0 of 3 ranks: the ranks are a multiple of the experts");
+  refused({.experts = 0, .ranks = 1}, "0 shared experts on 1 of 3 ranks");
+  refused({.experts = 1, .ranks = 3},
+          "1 shared experts on 3 of 3 ranks: the ranks are a multiple of the experts, and "
+          "one is left for routed experts at least");
+  CHECK(ops::experts_behind({.experts = 1, .ranks = 3}, 6, 3).error().context ==
+        "6 routed experts on 3 ranks, of which 3 hold shared experts");
+}
+
 TEST_CASE("the published profile refuses what its kernels ignore") {
   LowLatencyCase input = plain_low_latency(40, {2, 2});
   const std::vector<std::uint8_t> mask = {1, 0};
@@ -185,6 +197,5 @@ TEST_CASE("slots that nobody declared") {
     const LowLatencyStep step(world.all(), input, expected, {}, tables);
     return ops::dispatch_low_latency(world.all(), step.dispatch_args(), tables);
   });
-  REQUIRE(!done);
-  check_told(done.error(), Errc::invalid_argument, "call ops::declare_low_latency");
+  check_told(done, Errc::invalid_argument, "call ops::declare_low_latency");
 }

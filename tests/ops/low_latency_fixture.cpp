@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tests/ops/difference.hpp"
+
 namespace shmoe::test {
 
 namespace reference = ops::reference;
@@ -10,23 +12,6 @@ namespace reference = ops::reference;
 namespace {
 
 constexpr std::size_t kGuards = 2;  // rows
-
-std::string bytes_differ(const char* name, std::span<const std::byte> expected, std::span<const std::byte> seen) {
-  if (expected.size() != seen.size()) {
-    return fmt::format("{} has {} bytes, expected {}", name, seen.size(), expected.size());
-  }
-  const auto at = std::mismatch(seen.begin(), seen.end(), expected.begin()).first - seen.begin();
-  if (at == std::ssize(seen)) return {};
-  const auto place = static_cast<std::size_t>(at);
-  return fmt::format("{} differs in byte {}: {:#x}, expected {:#x}", name, place, std::to_integer<int>(seen[place]),
-                     std::to_integer<int>(expected[place]));
-}
-
-template <class T>
-std::string lists_differ(const char* name, const std::vector<T>& expected, const std::vector<T>& seen) {
-  if (expected == seen) return {};
-  return fmt::format("{} is [{}], expected [{}]", name, fmt::join(seen, " "), fmt::join(expected, " "));
-}
 
 /// Which row of the smooth scales a column takes.
 std::size_t smooth_row(const LowLatencyCase& input, std::int64_t column) {
@@ -227,18 +212,17 @@ std::string LowLatencyStep::received_difference() const {
   std::vector<std::int64_t> rows_of;
   for (const auto& list : answer.rows) rows_of.push_back(std::ssize(list));
   const std::string found[] = {
-      lists_differ("recv_data", answer.recv_data, tables_->recv_data),
-      lists_differ("ep_recv_count", expected_->ep_recv_count, tables_->ep_recv_count),
-      lists_differ("rows_of", rows_of, tables_->rows_of),
-      lists_differ("expand_idx", answer.send_token_idx[me()], tables_->expand_idx),
-      lists_differ("expert_token_nums", nums, tables_->expert_token_nums),
-      lists_differ<std::int64_t>("recv_rows", {rows_of[me()]}, {tables_->recv_rows}),
-      bytes_differ("expand_x", received, comm_->local<std::byte>(room_.expand_x, received.size())),
-      bytes_differ("dynamic_scales", scales, comm_->local<std::byte>(room_.dynamic_scales, scales.size()))};
-  for (const std::string& text : found) {
-    if (!text.empty()) return fmt::format("rank {}: {} ({})", comm_->rank(), text, input_->describe());
-  }
-  return {};
+      list_difference("recv_data", answer.recv_data, tables_->recv_data),
+      list_difference("ep_recv_count", expected_->ep_recv_count, tables_->ep_recv_count),
+      list_difference("rows_of", rows_of, tables_->rows_of),
+      list_difference("expand_idx", answer.send_token_idx[me()], tables_->expand_idx),
+      list_difference("expert_token_nums", nums, tables_->expert_token_nums),
+      list_difference<std::int64_t>("recv_rows", {rows_of[me()]}, {tables_->recv_rows}),
+      bytes_difference("expand_x", input_->base.sent_row_bytes(), received,
+                       comm_->local<std::byte>(room_.expand_x, received.size())),
+      bytes_difference("dynamic_scales", 4, scales, comm_->local<std::byte>(room_.dynamic_scales, scales.size()))};
+  const std::string text = first_difference(found);
+  return text.empty() ? text : fmt::format("rank {}: {} ({})", comm_->rank(), text, input_->describe());
 }
 
 void LowLatencyStep::run_experts() {
@@ -261,7 +245,7 @@ std::string LowLatencyStep::sums_difference() const {
   std::vector<std::byte> expected(guard, kCanary);
   append(expected, expected_->combined[me()]);
   expected.resize(expected.size() + guard, kCanary);
-  const std::string text = bytes_differ("x", expected, sums_);
+  const std::string text = bytes_difference("x", input_->base.row_bytes(), expected, sums_);
   return text.empty() ? text : fmt::format("rank {}: {} ({})", comm_->rank(), text, input_->describe());
 }
 

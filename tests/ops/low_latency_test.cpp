@@ -7,10 +7,13 @@
 #include <cstdlib>
 
 #include "ops/low_latency/buffers.hpp"
+#include "tests/ops/difference.hpp"
 #include "tests/ops/example.hpp"
 #include "tests/ops/low_latency_fixture.hpp"
+#include "tests/ops/refusal.hpp"
 
 using namespace shmoe;
+using test::check_told;
 using test::LowLatencyBench;
 using test::LowLatencyCase;
 using test::LowLatencyExpected;
@@ -20,20 +23,6 @@ using test::plain_low_latency;
 using test::Setup;
 using I32 = std::vector<std::int32_t>;
 using I64 = std::vector<std::int64_t>;
-
-namespace {
-
-Result<void> told_difference(const std::string& text) {
-  if (text.empty()) return {};
-  return Error{.code = Errc::mismatch, .context = text};
-}
-
-void check_refused(const Error& error, Errc code, std::string_view text) {
-  CHECK_MESSAGE(error.code == code, to_string(error));
-  CHECK_MESSAGE(error.context.find(text) != std::string::npos, to_string(error));
-}
-
-}  // namespace
 
 TEST_CASE("low latency: the worked example, number by number") {
   LowLatencyCase input{.base = {.hidden = test::kExampleHidden, .problem = test::example_problem()}};
@@ -243,7 +232,7 @@ TEST_CASE("S4: combine after combine, and again") {
         if (Result<void> summed = ops::combine_low_latency(bench.comm, step.combine_args()); !summed) return summed;
         if (found.empty()) found = step.sums_difference();
       }
-      return told_difference(found);
+      return test::no_difference(found);
     };
     CHECK(on_low_latency_ranks(input, {.cores = cores}, body) == "");
   }
@@ -278,7 +267,7 @@ TEST_CASE("two calls in flight, on halves by turns") {
         if (found.empty()) found = steps[i].sums_difference();
       }
     }
-    return told_difference(found);
+    return test::no_difference(found);
   };
   for (const std::int32_t cores : {1, 2, 4}) CHECK(on_low_latency_ranks(largest, {.cores = cores}, body) == "");
 }
@@ -295,20 +284,15 @@ TEST_CASE("a third call in flight is refused on every rank, and the two go on") 
     if (auto sent = ops::dispatch_begin(bench.comm, first.dispatch_args(), tables[0]); !sent) return sent;
     if (auto sent = ops::dispatch_begin(bench.comm, second.dispatch_args(), tables[1]); !sent) return sent;
     const Result<void> third = ops::dispatch_low_latency(bench.comm, first.dispatch_args(), tables[2]);
-    REQUIRE(!third);
-    check_refused(third.error(), Errc::invalid_argument,
-                  "low-latency dispatch 3 begins while an older one is in flight");
+    check_told(third, Errc::invalid_argument, "low-latency dispatch 3 begins while an older one is in flight");
     const Result<void> same = ops::dispatch_begin(bench.comm, first.dispatch_args(), tables[0]);
-    REQUIRE(!same);
-    check_refused(same.error(), Errc::invalid_argument,
-                  "these tables belong to low-latency dispatch 1, which is in flight");
+    check_told(same, Errc::invalid_argument, "these tables belong to low-latency dispatch 1, which is in flight");
     if (auto received = ops::dispatch_finish(bench.comm, tables[0]); !received) return received;
     if (auto received = ops::dispatch_finish(bench.comm, tables[1]); !received) return received;
     CHECK(first.received_difference() == "");
     CHECK(second.received_difference() == "");
     const Result<void> nothing = ops::dispatch_finish(bench.comm, tables[1]);
-    REQUIRE(!nothing);
-    check_refused(nothing.error(), Errc::invalid_argument, "no rows are on their way");
+    check_told(nothing, Errc::invalid_argument, "no rows are on their way");
     return {};
   };
   CHECK(on_low_latency_ranks(input, {.cores = 2}, body) == "");
@@ -328,9 +312,7 @@ TEST_CASE("rows that are read before dispatch_finish") {
     CHECK_THROWS_WITH_AS(early(), doctest::Contains("call dispatch_finish first"), ContractViolation);
     step.clear_sums();
     const Result<void> summed = ops::combine_low_latency(bench.comm, step.combine_args());
-    REQUIRE(!summed);
-    check_refused(summed.error(), Errc::invalid_argument,
-                  "rank 0: the rows of low-latency dispatch 1 have not been received");
+    check_told(summed, Errc::invalid_argument, "rank 0: the rows of low-latency dispatch 1 have not been received");
     if (auto received = ops::dispatch_finish(bench.comm, tables); !received) return received;
     CHECK(half.received(tables).size() == expected.received[bench.comm.rank().index()].size());
     CHECK(half.answers(tables).size() == half.received(tables).size());

@@ -294,6 +294,9 @@ TEST_CASE("all2all: programs that would wait for one that never begins are refus
       kSmall, [](Rank, All2AllCase& c) { c.programs = 8; }, "8 programs on 2 cores would never end: program ");
   check_refused(
       kSmall, [](Rank, All2AllCase& c) { c.programs = 49; }, "49 programs: 1 to 48 are possible");
+  // T83: nobody would send, and nobody would take.
+  check_refused(
+      kSmall, [](Rank, All2AllCase& c) { c.programs = -1; }, "-1 programs: 1 to 48 are possible");
 }
 
 TEST_CASE("all2all: slots that do not fit into the user data are refused with the sizes") {

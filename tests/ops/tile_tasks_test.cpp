@@ -166,6 +166,28 @@ TEST_CASE("occupancy: the table of full cores, and what it does not see") {
   CHECK(Occupancy{0, 4}.balance() == 1);
 }
 
+TEST_CASE("T83: whatever the number of programs, each role has workers, and every worker of a role is one program") {
+  for (std::int32_t programs = 1; programs <= shmem::kMaxCores; ++programs) {
+    CAPTURE(programs);
+    const All2AllCrew crew(programs);
+    CHECK(crew.workers() == (programs % 2 == 0 ? programs / 2 : programs));
+    std::set<Core> producers;
+    std::set<Core> consumers;
+    for (std::int32_t worker = 0; worker < crew.workers(); ++worker) {
+      CHECK(crew.produces(crew.producer(worker)));
+      CHECK(crew.consumes(crew.consumer(worker)));
+      CHECK(crew.worker(crew.producer(worker)) == worker);
+      CHECK(crew.worker(crew.consumer(worker)) == worker);
+      producers.insert(crew.producer(worker));
+      consumers.insert(crew.consumer(worker));
+    }
+    for (Core program{0}; program.value() < programs; ++program) {
+      CHECK(producers.contains(program) == crew.produces(program));
+      CHECK(consumers.contains(program) == crew.consumes(program));
+    }
+  }
+}
+
 TEST_CASE("residency: more programs than cores end only where nobody needs one that has not begun") {
   // Program p runs on core p mod cores. 4 programs of each role, 4 blocks, 2 buffers, 2 heads.
   CHECK(ends(2, 8, 8, 4));

@@ -1,0 +1,21 @@
+// unordered read
+#include "apps/museum/exhibits.hpp"
+#include "apps/museum/hand_low_latency.hpp"
+
+namespace shmoe::apps {
+
+Exhibit no_layout_status() {
+  return {.name = "F13",
+          .what = "dispatch does not wait for the layout status",
+          .expected = "unordered read",
+          .story =
+              "A rank collects the counts of another one that has not counted. The status is also the only barrier at "
+              "the entry: without it a rank writes rows over those that the experts of a slow rank still read, and "
+              "sets a flag that has not been cleared.",
+
+          .profile = kFaithful202607,
+          .slots = ops::declare_low_latency,
+          .checked = hand::low_latency_dispatches(hand::Without::layout_status)};
+}
+
+}  // namespace shmoe::apps

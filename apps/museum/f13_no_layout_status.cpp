@@ -1,4 +1,4 @@
-// unordered read
+// overwrite before read
 #include "apps/museum/exhibits.hpp"
 #include "apps/museum/hand_low_latency.hpp"
 
@@ -7,9 +7,9 @@ namespace shmoe::apps {
 Exhibit no_layout_status() {
   return {.name = "F13",
           .what = "dispatch does not wait for the layout status",
-          .expected = "unordered read",
+          .expected = "overwrite before read",
           .story =
-              "A rank collects the counts of another one that has not counted. The status is also the only barrier at "
+              "Rank 0 collects the counts of rank 1, which has yet to count. The status is also the only barrier at "
               "the entry: without it a rank writes rows over those that the experts of a slow rank still read, and "
               "sets a flag that has not been cleared.",
 

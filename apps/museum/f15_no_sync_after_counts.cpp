@@ -1,4 +1,4 @@
-// unordered read
+// unordered write
 #include "apps/museum/exhibits.hpp"
 #include "apps/museum/hand_low_latency.hpp"
 
@@ -7,10 +7,10 @@ namespace shmoe::apps {
 Exhibit no_sync_after_counts() {
   return {.name = "F15",
           .what = "no SyncAll between collecting the counts and their sums",
-          .expected = "unordered read",
+          .expected = "unordered write",
           .story =
               "Each core collects the counts of its share of the ranks, and needs those of all for its sums. Without "
-              "the SyncAll it adds up lines that another core has not filled.",
+              "the SyncAll it adds up lines that another core has not filled, and rows of two ranks go to one place.",
           .cores = 2,
           .profile = kFaithful202607,
           .slots = ops::declare_low_latency,

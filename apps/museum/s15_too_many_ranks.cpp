@@ -6,23 +6,21 @@ namespace shmoe::apps {
 namespace {
 
 constexpr std::uint64_t kMagic = 1;
+constexpr Offset kCount{0x8000};
 
-/// Counts of all ranks, behind the status of each.
+/// Counts of all ranks, each behind its status.
 void collect_counts(runtime::CoreContext& context) {
   const shmem::SlotFamily& status = context.slots().family("ll_status");
-  const Rank me = context.rank();
   const Rank beyond{8 * context.cores()};
   std::uint64_t count = 1;
-  context.put(me, Offset{0x8000}, std::span<const std::uint64_t>{&count, 1});
-  context.quiet();
-  context.signal(me, status.at(0, beyond), shmem::SignalOp::set, kMagic);  // the own magic, which nobody reads
+  context.put(context.rank(), kCount, std::span<const std::uint64_t>{&count, 1});
   for (Rank rank{0}; rank.value() < context.ranks(); ++rank) {
-    if (rank != me) context.signal(rank, status.at(0, me), shmem::SignalOp::set, kMagic);
+    context.signal(rank, status.at(0, context.rank()), shmem::SignalOp::set, kMagic);
   }
   for (Rank rank{0}; rank.value() < context.ranks(); ++rank) {
-    shmem::Witness told = shmem::Witness::own();
-    if (rank != me) told = consume_token(context.wait(status.at(0, rank), Compare::equal, kMagic));
-    context.get(rank, Offset{0x8000}, std::span{&count, 1}, told);
+    const Rank word_of = rank == beyond ? context.rank() : rank;
+    const shmem::Witness told = consume_token(context.wait(status.at(0, word_of), Compare::equal, kMagic));
+    context.get(rank, kCount, std::span{&count, 1}, told);
   }
 }
 

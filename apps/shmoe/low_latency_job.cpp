@@ -73,23 +73,23 @@ Result<LowLatencyPrepared> prepare_low_latency(runtime::Communicator& comm, Resu
   return LowLatencyPrepared{*std::move(source), *record};
 }
 
-/// Where the barriers between the steps are.
-Result<runtime::Communicator*> meeting_of(runtime::World& world) {
+/// Of the operators.
+Result<runtime::Communicator*> operators_of(runtime::World& world) {
   if (world.config().profile.handshake) return &world.all();
-  std::vector<Rank> everyone(static_cast<std::size_t>(world.ranks()), Rank{0});
-  for (std::size_t i = 0; i < everyone.size(); ++i) everyone[i] = Rank{i};
+  std::vector<Rank> everyone;
+  for (Rank rank{0}; rank.value() < world.ranks(); ++rank) everyone.push_back(rank);
   return world.communicator(runtime::CommunicatorId{1}, everyone);
 }
 
 }  // namespace
 
 Result<MoeReport> run_low_latency_job(runtime::World& world, const MoePlan& plan, Result<RoutingSource> source) {
-  const auto meeting = meeting_of(world);
-  if (!meeting) return meeting.error();
-  auto prepared = prepare_low_latency(**meeting, std::move(source));
+  const auto comm = operators_of(world);
+  if (!comm) return comm.error();
+  auto prepared = prepare_low_latency(world.all(), std::move(source));
   const auto fault = prepared ? std::nullopt : std::optional{prepared.error()};
-  if (auto ready = agree(**meeting, "preparation", fault); !ready) return std::move(ready).error();
-  auto records = LowLatencyJob{world.all(), **meeting, plan, prepared->source}.run(prepared->record);
+  if (auto ready = agree(world.all(), "preparation", fault); !ready) return std::move(ready).error();
+  auto records = LowLatencyJob{**comm, world.all(), plan, prepared->source}.run(prepared->record);
   if (!records) return std::move(records).error();
   MoeReport report = report_of(world, plan, prepared->source, *std::move(records));
   report.stages = {kLowLatencyPartNames.begin(), kLowLatencyPartNames.end()};

@@ -6,7 +6,7 @@
 namespace shmoe::apps {
 
 /// As run_moe_job, with dispatch_low_latency and combine_low_latency; their slots have to be declared. In a published
-/// profile the flags of combine lie over the rounds of barriers, so the ranks meet in a second communicator.
+/// profile the flags of combine lie over the rounds of barriers, so the operators get a second communicator.
 ///
 /// Order:   as run_moe_job
 /// Errors:  as run_moe_job. In a published profile with several cores also a wrong result, since rows of the cores that

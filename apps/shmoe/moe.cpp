@@ -118,7 +118,10 @@ Result<runtime::Config> config_of(const MoeOptions& options, const Result<Routin
   }
   if (options.plan.mode == MoeMode::low_latency) {
     config->declare_slots = ops::declare_low_latency;
-    config->communicators = config->profile.handshake ? 1 : 2;  // as published the barriers need one of their own
+    // As published, the flags of combine lie over the rounds of barriers: the operators get a communicator of their own,
+    // where strict mode would find the round of its first barrier in a flag.
+    config->communicators = config->profile.handshake ? 1 : 2;
+    config->strict = config->strict && config->profile.handshake;
   }
   if (options.json && config->verdict_file.empty())
     config->verdict_file = *options.json == "-" ? "/dev/stdout" : *options.json;

@@ -153,7 +153,7 @@ TEST_CASE("faults: a wait that is left out reads too early") {
 }
 
 TEST_CASE("faults: a sum that is looked at late has missed a flag that was set again") {
-  Config config = config_with_faults(1, "rank 1 in first wait 1 window: late");
+  Config config = config_with_faults(1, "rank 1 in exchange launch 1 wait 1 window: late");
   config.strict = false;
   config.declare_slots = [](shmem::SlotPlan& slots, const shmem::BlockMap& map) {
     slots.declare({.name = "window",
@@ -170,10 +170,12 @@ TEST_CASE("faults: a sum that is looked at late has missed a flag that was set a
     for (const Slot slot : slots) context.signal(context.rank(), slot, SignalOp::set, 0);
   };
   const Outcomes outcomes = run_ranks(2, config, [&](World& world) {
-    const Result<void> first = world.all().launch("first", exchange);
-    return first ? launch_and_meet(world, "second", exchange) : first;
+    const Result<void> first = world.all().launch("exchange", exchange);
+    return first ? launch_and_meet(world, "exchange", exchange) : first;
   });
-  CHECK(contains(proof_among(outcomes), "cause: merged notifies: window from rank 0 of rank 1 was filled 2 times"));
+  const std::string proof = proof_among(outcomes);
+  CAPTURE(proof);
+  CHECK(contains(proof, "cause: merged notifies: window from rank 0 of rank 1 was filled 2 times"));
 }
 
 TEST_CASE("faults: a doubled add counts twice") {

@@ -27,6 +27,7 @@ std::string_view name_of(CauseKind kind) {
     case CauseKind::credit_missing: return "credit return missing";
     case CauseKind::double_reset: return "double reset";
     case CauseKind::merged_notify: return "merged notifies";
+    case CauseKind::cleared_early: return "flag cleared too early";
     case CauseKind::missing_quiet: return "missing quiet";
     case CauseKind::oversized_grid: return "oversized grid";
   }
@@ -70,7 +71,9 @@ std::string_view advice_on(CauseKind kind) {
     case CauseKind::credit_missing:
       return "reset the slot after the last read of its buffer, before the next round needs it";
     case CauseKind::double_reset: return "let exactly one consumer reset a slot, once for each time it is filled";
-    case CauseKind::merged_notify: return "wait for the credit before each notify, not once for many";
+    case CauseKind::merged_notify:
+      return "wait for the credit before each notify, not once for many, or meet all ranks between two notifies";
+    case CauseKind::cleared_early: return "clear the slots of a sum when all of them have been seen, and not before";
     case CauseKind::missing_quiet:
       return "call quiet behind the signal, before this core waits for an answer or leaves the operator";
     case CauseKind::oversized_grid:
@@ -91,6 +94,8 @@ std::string_view told_apart_by(CauseKind kind) {
     case CauseKind::clear_unaligned: return "if no rank's events show a reset after the signal";
     case CauseKind::shared_window: return "if the events show both words, and each in another operator";
     case CauseKind::shared_line: return "if no written slot of another line is empty";
+    case CauseKind::cleared_early:
+      return "if the waiter's events show no end of a wait between the signal and its clear";
     case CauseKind::slot_erased: return "if the writer's events show the signal, and the word is not there";
     case CauseKind::operator_left_out: return "if the operators the ranks have called differ";
     case CauseKind::missing_quiet: return "if the sender's ledger counts the signal as sent and not as delivered";

@@ -35,6 +35,7 @@ enum class CauseKind : std::uint8_t {
   credit_missing,   // a consumer never gave its slot back
   double_reset,     // a slot was given back more often than it was filled
   merged_notify,    // a slot was filled again before it was given back, so two signals became one
+  cleared_early,    // a slot of a sum was given back before the sum was complete
   missing_quiet,    // a signal was sent and not completed, and its sender waits
   oversized_grid,   // who should signal has not started: its block runs after one that waits
 };

@@ -52,6 +52,7 @@ Because credit_never_cleared(const Evidence& known, const Edge& edge);
 Because credit_cleared(const Evidence& known, const Edge& edge);
 Because reset_twice(const Evidence& known, const Edge& edge);
 Because merged(const Evidence& known, const Edge& edge);
+Because cleared_early(const Evidence& known, const Edge& edge);
 
 // cause_rules.cpp: what several of them say.
 std::string times(std::uint64_t count);

@@ -80,4 +80,19 @@ Because merged(const Evidence& known, const Edge& edge) {
   return fmt::format("{}, and is empty: rank {} filled it while it was full", turns_text(known, edge), edge.writer);
 }
 
+/// The slots of a sum are given back when all have been seen. Here the core gave one back in the launch in which it was
+/// filled, and waits for it in the same.
+Because cleared_early(const Evidence& known, const Edge& edge) {
+  if (!waits_for_fill(edge) || edge.core->wait->match != shmem::Match::sum || edge.seen != 0) return std::nullopt;
+  const auto signals = known.signals_to(edge);
+  if (signals.size() < 2) return std::nullopt;
+  const SentSignal& fill = signals[signals.size() - 2];
+  const SentSignal& last = signals.back();
+  const bool own = last.writer == edge.core->rank && last.core == edge.core->core && last.launch == edge.core->launch;
+  if (!own || last.value != 0 || fill.value == 0 || fill.launch != last.launch) return std::nullopt;
+  return fmt::format("rank {} core {} set {} to {} at {}, and rank {} core {} cleared it at {}, and waits for it",
+                     fill.writer, fill.core, slot_text(known, edge), word_text(known, edge, fill.value), fill.site,
+                     last.writer, last.core, last.site);
+}
+
 }  // namespace shmoe::runtime::rules

@@ -103,6 +103,8 @@ class FaultFabric final : public shmem::Fabric {
   void act(const Fault& fault, Fate& fate, SourceSite site);
   void hold(std::optional<shmem::Time> limit, SourceSite site);
   void hold_until_past(const shmem::WaitSpec& spec, SourceSite site);
+  [[nodiscard]] bool is_past(const shmem::WaitSpec& spec, SourceSite site);
+  [[nodiscard]] bool is_set_again(Rank owner, Slot slot) const;
   [[nodiscard]] bool given_up(SourceSite site);
   void start(std::string_view op);
   void disarm();
@@ -113,6 +115,7 @@ class FaultFabric final : public shmem::Fabric {
 
   std::unique_ptr<shmem::Fabric> next_;
   std::shared_ptr<RankFaults> faults_;
+  const shmem::Peers* peers_;
   std::shared_ptr<const shmem::SlotPlan> slots_;
   Offset abort_text_;  // whoever writes there gives up, and is left alone from then on
   Rank me_;            // in the communicator

@@ -17,17 +17,24 @@ const std::string* launched_as(const std::vector<std::string>& operators, std::u
   return told ? &operators[operators.size() - 1 - (last - launch)] : nullptr;
 }
 
-/// A core of the rank began a later kernel in an earlier round.
+/// The last kernel of one core: it began in an earlier round than one before.
+Because set_back(std::span<const CoreLaunch> launches, Rank rank) {
+  const CoreLaunch& last = launches.back();
+  const auto round_of = [](const CoreLaunch& launch) { return launch.rounds.front(); };
+  const auto before = std::ranges::max_element(launches.first(launches.size() - 1), {}, round_of);
+  if (before == launches.end() - 1 || round_of(last) > round_of(*before)) return std::nullopt;
+  return fmt::format("rank {} core {} was in round {} in {} and was set back to round {} in {}", rank, last.core,
+                     round_of(*before), before->op, round_of(last), last.op);
+}
+
 Because set_back(const Evidence& known, Rank rank) {
-  const CoreLaunch* before = nullptr;
-  for (const CoreLaunch& launch : known.history(rank).launches) {
-    if (launch.rounds.size() != 1) continue;  // of several blocks, each with its own count
-    const bool same_core = before != nullptr && before->core == launch.core;
-    if (same_core && launch.rounds.front() <= before->rounds.front()) {
-      return fmt::format("rank {} core {} was in round {} in {} and was set back to round {} in {}", rank, launch.core,
-                         before->rounds.front(), before->op, launch.rounds.front(), launch.op);
-    }
-    before = &launch;
+  for (const CoreSight& core : known.sight().of(rank)) {
+    std::vector<CoreLaunch> launches;
+    std::ranges::copy_if(known.history(rank).launches, std::back_inserter(launches), [&](const CoreLaunch& launch) {
+      return launch.core == core.core && launch.rounds.size() == 1;  // of several blocks, each with its own count
+    });
+    if (launches.empty()) continue;
+    if (Because found = set_back(launches, rank)) return found;
   }
   return std::nullopt;
 }

@@ -51,6 +51,7 @@ constexpr Rule kRules[] = {
     {Stage::signals, CauseKind::double_reset, rules::reset_twice},
     {Stage::signals, CauseKind::clear_unaligned, rules::credit_cleared},
     {Stage::signals, CauseKind::merged_notify, rules::merged},
+    {Stage::signals, CauseKind::cleared_early, rules::cleared_early},
     {Stage::signals, CauseKind::missing_notify, rules::missing_here},
     {Stage::signals, CauseKind::notify_range, rules::range},
     {Stage::signals, CauseKind::missing_notify, rules::missing},

@@ -8,6 +8,9 @@ namespace shmoe::apps {
 // The expert-parallel path as published
 Exhibit double_barrier();
 Exhibit barrier_of_next_kernel();
+Exhibit rows_of_other_cores();
+Exhibit combine_after_combine();
+Exhibit paths_mixed();
 Exhibit no_exit_in_combine();
 Exhibit no_exit_in_notify();
 Exhibit kernel_left_out();
@@ -15,6 +18,12 @@ Exhibit fewer_cores();
 Exhibit skewed_routing();
 Exhibit row_spills_over();
 Exhibit counts_not_zeroed();
+Exhibit expert_twice();
+Exhibit row_of_zeros();
+Exhibit too_many_ranks();
+Exhibit region_not_zeroed();
+Exhibit ori_x_too_short();
+Exhibit rounds_as_floats();
 Exhibit no_time_limit();
 
 // The same with one ingredient taken away
@@ -26,6 +35,15 @@ Exhibit sequence_not_reset();
 Exhibit no_first_sync_all();
 Exhibit no_last_sync_all();
 Exhibit no_quiet();
+Exhibit flags_not_cleared();
+Exhibit one_window();
+Exhibit cleared_before_the_sum();
+Exhibit no_layout_status();
+Exhibit no_sync_after_layout();
+Exhibit no_sync_after_counts();
+Exhibit no_sync_after_bases();
+Exhibit counts_not_cleaned_up();
+Exhibit clean_up_too_early();
 Exhibit no_entry_in_dispatch();
 Exhibit no_exit_in_dispatch();
 Exhibit no_entry_in_combine();
@@ -84,7 +102,8 @@ Exhibit batches_cross();
 Exhibit ring_waits_first();
 Exhibit answer_before_quiet();
 
-// And one that is right, as published
+// And two that are right: as published, and what others leave a part out of
 Exhibit forward_without_credits();
+Exhibit low_latency_by_hand();
 
 }  // namespace shmoe::apps

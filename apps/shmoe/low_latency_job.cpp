@@ -15,40 +15,49 @@ struct LowLatencyPrepared {
 
 Result<LowLatencyPrepared> prepare_low_latency(runtime::Communicator& comm, Result<RoutingSource> source) {
   if (!source) return std::move(source).error();
-  if (!comm.profile().handshake) {
-    return Error{
-        .code = Errc::invalid_argument,
-        .context = fmt::format("--mode low-latency in profile {}: as published, the flags of combine lie over the "
-                               "words of the barriers between the steps; take --profile safe, or see the "
-                               "published kernels with `shmoe check run published.low_latency`",
-                               name_of(comm.profile().id))};
-  }
   auto record = comm.allocate(Bytes{sizeof(RankRecord)});
   if (!record) return std::move(record).error();
   return LowLatencyPrepared{*std::move(source), *record};
 }
 
-Result<std::vector<RankRecord>> run_low_latency(runtime::Communicator& comm, const MoePlan& plan,
-                                                const LowLatencyPrepared& prepared) {
+/// Of the operators.
+Result<runtime::Communicator*> operators_of(runtime::World& world) {
+  if (world.config().profile.handshake) return &world.all();
+  std::vector<Rank> everyone;
+  for (Rank rank{0}; rank.value() < world.ranks(); ++rank) everyone.push_back(rank);
+  return world.communicator(runtime::CommunicatorId{1}, everyone);
+}
+
+/// What a reader of the published kernel has to know of a wrong row.
+std::optional<Error> explained(std::optional<Error> wrong, const runtime::Communicator& comm) {
+  if (!wrong || comm.profile().handshake || comm.cores() == 1) return wrong;
+  return std::move(*wrong).within(
+      "as published, the flag of a core says nothing about the rows of another: take --cores 1, or --profile safe");
+}
+
+/// comm: of the operators. meeting: of all that goes on around them.
+Result<std::vector<RankRecord>> run_low_latency(runtime::Communicator& comm, runtime::Communicator& meeting,
+                                                const MoePlan& plan, const LowLatencyPrepared& prepared) {
   const auto experts = ops::ExpertMap::even(prepared.source.experts(), comm.ranks());
-  LowLatencyPipeline pipeline(comm, plan.shape, experts);
+  LowLatencyPipeline pipeline(comm, meeting, plan.shape, experts);
   const std::size_t stages = kLowLatencyPartNames.size();
-  return run_steps(comm, plan, stages, prepared.record, [&](std::int64_t number) -> Result<CheckedStep> {
+  return run_steps(meeting, plan, stages, prepared.record, [&](std::int64_t number) -> Result<CheckedStep> {
     const std::vector<Batch> batches = batches_of(prepared.source, number, comm.ranks());
     auto done = pipeline.run(batches[comm.rank().index()], most_tokens(batches), number);
     if (!done) return std::move(done).error();
-    return CheckedStep{.wrong = wrong_result(*done, plan.shape, problem_of(batches, experts)),
-                       .figures = figures_of(*done)};
+    auto wrong = wrong_result(*done, plan.shape, problem_of(batches, experts));
+    return CheckedStep{.wrong = explained(std::move(wrong), comm), .figures = figures_of(*done)};
   });
 }
 
 }  // namespace
 
 Result<MoeReport> run_low_latency_job(runtime::World& world, const MoePlan& plan, Result<RoutingSource> source) {
-  runtime::Communicator& comm = world.all();
-  auto prepared = prepare_low_latency(comm, std::move(source));
-  if (auto ready = all_prepared(comm, prepared); !ready) return std::move(ready).error();
-  auto records = run_low_latency(comm, plan, *prepared);
+  const auto comm = operators_of(world);
+  if (!comm) return comm.error();
+  auto prepared = prepare_low_latency(world.all(), std::move(source));
+  if (auto ready = all_prepared(world.all(), prepared); !ready) return std::move(ready).error();
+  auto records = run_low_latency(**comm, world.all(), plan, *prepared);
   if (!records) return std::move(records).error();
   MoeReport report = report_of(world, plan, prepared->source, *std::move(records));
   report.stages = {kLowLatencyPartNames.begin(), kLowLatencyPartNames.end()};

@@ -5,11 +5,12 @@
 
 namespace shmoe::apps {
 
-/// As run_moe_job, with dispatch_low_latency and combine_low_latency; their slots have to be declared.
+/// As run_moe_job, with dispatch_low_latency and combine_low_latency; their slots have to be declared. In a published
+/// profile the flags of combine lie over the rounds of barriers, so the operators get a second communicator.
 ///
 /// Order:   as run_moe_job
-/// Errors:  as run_moe_job; invalid_argument in a published profile, where the flags of combine lie over the words of
-///          barriers, which this job needs between its steps
+/// Errors:  as run_moe_job. In a published profile with several cores also a wrong result, since rows of the cores that
+///          do not set a rank's flag may come behind it
 Result<MoeReport> run_low_latency_job(runtime::World& world, const MoePlan& plan, Result<RoutingSource> source);
 
 }  // namespace shmoe::apps

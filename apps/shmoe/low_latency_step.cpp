@@ -30,7 +30,7 @@ Result<void> LowLatencyPipeline::make_room(std::int32_t topk, std::int64_t most)
   const std::int64_t rows = ops::most_rows(experts_, topk, most);
   if (buffers_ && rows <= buffers_->capacity()) return {};
   const Result<void> replaced = replace_buffers(rows);
-  return agree(comm_, "receive buffers", replaced ? std::nullopt : std::optional{replaced.error()});
+  return agree(meeting_, "receive buffers", replaced ? std::nullopt : std::optional{replaced.error()});
 }
 
 /// No kernel: the cores are idle meanwhile. The flags of combine show the answers to the peers.

@@ -36,8 +36,14 @@ struct LowLatencyStep {
 
 class LowLatencyPipeline {
  public:
-  LowLatencyPipeline(runtime::Communicator& comm, const MoeShape& shape, const ops::ExpertMap& experts)
-      : comm_(comm), shape_(shape), experts_(experts), executor_(runtime::make_parallel_executor(comm.cores())) {}
+  /// `meeting`: of the same ranks, for barriers.
+  LowLatencyPipeline(runtime::Communicator& comm, runtime::Communicator& meeting, const MoeShape& shape,
+                     const ops::ExpertMap& experts)
+      : comm_(comm),
+        meeting_(meeting),
+        shape_(shape),
+        experts_(experts),
+        executor_(runtime::make_parallel_executor(comm.cores())) {}
 
   /// `most`: tokens of the largest batch of the step. `batch`: this rank's.
   ///
@@ -51,6 +57,7 @@ class LowLatencyPipeline {
   void compute(const ops::LowLatencyBuffers::Half& half);
 
   runtime::Communicator& comm_;
+  runtime::Communicator& meeting_;
   const MoeShape& shape_;
   const ops::ExpertMap& experts_;
   std::optional<ops::LowLatencyBuffers> buffers_;

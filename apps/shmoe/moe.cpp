@@ -42,7 +42,7 @@ constexpr const char* kDescription =
     "Each attention rank hands its whole batch, with expert ids and weights, to one expert rank, which answers with "
     "the\n"
     "weighted sums.\n"
-    "  shmoe moe --ranks 8 --mode low-latency --tokens 4      a few tokens a rank; profile safe only\n"
+    "  shmoe moe --ranks 8 --mode low-latency --tokens 4      a few tokens a rank\n"
     "  shmoe moe --ranks 7 --mode afd --expert-ranks 2        attention rank r belongs to expert rank r mod 2\n\n"
     "Routing files, rank r of R taking line (step * R + r) mod lines:\n"
     "  id <tab> id ... <tab><tab> weight <tab> weight ...     as ESFT publishes them; token t owns K of each\n"
@@ -50,7 +50,9 @@ constexpr const char* kDescription =
     "Profiles: safe, our corrected protocol, which also compares the calls of all ranks before a row is written;\n"
     "faithful-2026-07, the published one, whose second barrier in a kernel may overrun the first, since flags are\n"
     "compared for equality and the parity of the kernel selects the buffer; faithful-2026-08, a later state, where\n"
-    "the number of the barrier in the kernel counts as well, and the next kernel's first may overrun the last.\n\n"
+    "the number of the barrier in the kernel counts as well, and the next kernel's first may overrun the last. In "
+    "mode\n"
+    "low-latency both are the same, and right with one core a rank; of several cores rows may come behind the flag.\n\n"
     "The table, over the measured steps: tokens and rows received are sums; ranks/token is the mean of the different\n"
     "ranks that a token goes to; GB/s is rows sent by the time in the operator, waiting for other ranks included.\n"
     "Exit code: 0 verified; 1 failed; 85 broken contract; 86 proven deadlock; 128 + signal for a killed rank.";
@@ -114,7 +116,13 @@ Result<runtime::Config> config_of(const MoeOptions& options, const Result<Routin
   if (options.plan.mode == MoeMode::afd) {
     config->declare_slots = [](shmem::SlotPlan& plan, const shmem::BlockMap& map) { ops::declare_afd(plan, map); };
   }
-  if (options.plan.mode == MoeMode::low_latency) config->declare_slots = ops::declare_low_latency;
+  if (options.plan.mode == MoeMode::low_latency) {
+    config->declare_slots = ops::declare_low_latency;
+    // As published, the flags of combine lie over the rounds of barriers: the operators get a communicator of their own,
+    // where strict mode would find the round of its first barrier in a flag.
+    config->communicators = config->profile.handshake ? 1 : 2;
+    config->strict = config->strict && config->profile.handshake;
+  }
   if (options.json && config->verdict_file.empty())
     config->verdict_file = *options.json == "-" ? "/dev/stdout" : *options.json;
   config->agreements = agreements_of(options, *config, source);

@@ -106,6 +106,23 @@ class Exact(Job):
         for setting in ({"SHMOE_WEAK": "7"}, {"SHMOE_VIEWS": "off"}):
             self.verified("--mode", "low-latency", "--ranks", 3, *SMALL, env={**os.environ, **setting})
 
+    def test_few_tokens_as_published(self):
+        for profile in ("faithful-2026-07", "faithful-2026-08"):
+            for words in ((), ("--quant", "int8"), ("--ranks", 5, "--experts", 7, "--topk", 7), ("--tokens", 0)):
+                with self.subTest(profile=profile, words=words):
+                    text = self.verified("--mode", "low-latency", "--profile", profile, "--cores", 1,
+                                         *small("--steps", 20, *words))
+                    self.assertIn(f"profile {profile}", text)
+
+    def test_as_published_a_wrong_row_on_several_cores_is_told_with_the_way_out(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "late.faults"
+            # So late that it never comes: whether a flag overtakes a row of another core is chance.
+            file.write_text("rank 0 core 0 in dispatch_low_latency launch 1 put 9: drop\n")
+            done = run("moe", "--mode", "low-latency", "--profile", "faithful-2026-07", "--cores", 2, "--ranks", 2,
+                       "--faults", file, *SMALL)
+        self.assert_one_message(done, "take --cores 1, or --profile safe: wrong result on rank")
+
     def test_few_tokens_where_some_ranks_have_none(self):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "few.jsonl"
@@ -223,7 +240,8 @@ class Refused(cli.Case):
             ("--mode", "fast"): "--mode: fast not in {normal,low-latency,afd}",
             ("--expert-ranks", "1"): "--expert-ranks is for --mode afd",
             ("--mode", "low-latency", "--expert-ranks", "1"): "in mode low-latency every rank holds experts",
-            ("--mode", "low-latency", "--profile", "faithful-2026-07"): "take --profile safe",
+            ("--mode", "low-latency", "--profile", "faithful-2026-07", "--ranks", "9", "--cores", "1"):
+                "9 ranks in profile faithful-2026-07: the published layout status has room for 8 x 1 cores",
             ("--mode", "low-latency", "--hidden", "65536", "--tokens", "4096"): "lower --tokens, or raise SHMOE_HEAP",
             ("--mode", "afd", "--ranks", "2", "--expert-ranks", "2"): "2 expert ranks and 0 attention ranks",
             ("--mode", "afd", "--ranks", "2", "--expert-ranks", "0"): "--expert-ranks: Value 0 not in range",

@@ -152,6 +152,32 @@ TEST_CASE("faults: a wait that is left out reads too early") {
   CHECK(seen == 0);
 }
 
+TEST_CASE("faults: a sum that is looked at late has missed a flag that was set again") {
+  Config config = config_with_faults(1, "rank 1 in exchange launch 1 wait 1 window: late");
+  config.strict = false;
+  config.declare_slots = [](shmem::SlotPlan& slots, const shmem::BlockMap& map) {
+    slots.declare({.name = "window",
+                   .base = map.user_data.at,
+                   .sources = static_cast<std::uint32_t>(slots.ranks()),
+                   .writers = shmem::Writers::source_and_owner});
+  };
+  const auto exchange = [](CoreContext& context) {
+    const shmem::SlotFamily& window = context.slots().family("window");
+    const Slot slots[] = {window.at(0, Rank{0}), window.at(0, Rank{1})};
+    for (const Rank rank : {Rank{0}, Rank{1}}) context.signal(rank, slots[context.rank().index()], SignalOp::set, 1);
+    context.wait({.where = context.rank(), .slots = slots, .match = shmem::Match::sum, .value = 2, .upper = 2})
+        .ordering_only();
+    for (const Slot slot : slots) context.signal(context.rank(), slot, SignalOp::set, 0);
+  };
+  const Outcomes outcomes = run_ranks(2, config, [&](World& world) {
+    const Result<void> first = world.all().launch("exchange", exchange);
+    return first ? launch_and_meet(world, "exchange", exchange) : first;
+  });
+  const std::string proof = proof_among(outcomes);
+  CAPTURE(proof);
+  CHECK(contains(proof, "cause: merged notifies: window from rank 0 of rank 1 was filled 2 times"));
+}
+
 TEST_CASE("faults: a doubled add counts twice") {
   std::uint64_t arrived = 0;
   Config config = config_with_faults(1, "rank 1 in count signal 1 tally: double");

@@ -125,6 +125,23 @@ TEST_CASE("root cause: the round of a core went back, so another path writes its
   CHECK(scene.causes()[0].because == "rank 0 core 0 was in round 4 in dispatch and was set back to round 0 in notify");
 }
 
+TEST_CASE("root cause: operators that count rounds of their own set nothing back, and are no highest round") {
+  Pair scene(2);
+  for (const int core : {0, 1}) {
+    for (const auto& [op, round] : {std::pair{"notify", 4}, {"low latency", 1}, {"notify", core == 0 ? 0 : 5}}) {
+      scene.enter(0, core, op);
+      scene.takes(0, core, static_cast<std::uint64_t>(round));
+      scene.leave(0, core);
+    }
+    scene.waits(scene.core(0, core), 0, scene.slot("barrier", 1), published_word(core == 0 ? 0 : 5, 1));
+    scene.core(0, core).round = Round{core == 0 ? 0U : 5U};
+    scene.core(0, core).launch = 3;
+    scene.magic(0, core, core == 0 ? 1 : 6);
+  }
+  REQUIRE(scene.names() == "two paths on one region, core-count drift");
+  CHECK(scene.causes()[0].because == "rank 0 core 0 was in round 4 in notify and was set back to round 0 in notify");
+}
+
 TEST_CASE("root cause: rounds that went back evenly, on all cores and ranks, are no drift") {
   Pair scene;
   for (const int rank : {0, 1}) {
@@ -307,4 +324,70 @@ TEST_CASE("root cause: a core that left before the SyncAll, and one that waits f
   scene.waits(scene.core(0, 2), 0, sync, 3);
   scene.core(0, 2).busy = true;
   CHECK(scene.names(VerdictKind::sync_mismatch) == "missing notify");
+}
+
+namespace {
+
+/// Rank 0 waits for the sum of two flags, its own and rank 1's.
+struct SumReader : Consumer {
+  SumReader() : own(slot("credit", 0)) {
+    core(0).wait = WaitSight{.where = Rank{0}, .slots = {own, credit}, .match = shmem::Match::sum, .value = 2};
+    core(0).wait->upper = 2;
+    word(0, own, 1);
+    ledger(0, 0, own, 1, 1);
+    for (const int rank : {0, 1}) enter(rank, 0, "step");
+  }
+  /// The next launch of both ranks.
+  void next_launch() {
+    for (const int rank : {0, 1}) {
+      leave(rank, 0);
+      enter(rank, 0, "step");
+      ++core(rank).launch;
+    }
+  }
+
+  Slot own;
+};
+
+}  // namespace
+
+TEST_CASE("root cause: a flag of a sum that is set again before its reader has cleared it") {
+  SumReader scene;
+  scene.fill();
+  scene.fill();
+  scene.give_back(0);
+  scene.next_launch();
+  scene.counts(2, 1);
+  REQUIRE(scene.names() == "merged notifies");
+  CHECK(scene.causes()[0].because ==
+        "credit from rank 1 of rank 0 was filled 2 times and given back once, and is empty: rank 1 filled it while it "
+        "was full");
+}
+
+TEST_CASE("root cause: a flag of a sum that is cleared in the launch in which it is awaited") {
+  SumReader scene;
+  scene.fill();
+  scene.give_back(0);
+  scene.counts(1, 1);
+  REQUIRE(scene.names() == "flag cleared too early");
+  CHECK(
+      scene.causes()[0].because ==
+      "rank 1 core 0 set credit from rank 1 of rank 0 to 0x1 at a.cpp:0, and rank 0 core 0 cleared it at a.cpp:0, and "
+      "waits for it");
+  // In the next launch it is no more than a flag that has not come.
+  scene.next_launch();
+  CHECK(scene.names().find("flag cleared too early") == std::string::npos);
+
+  SumReader by_another;
+  by_another.fill();
+  by_another.sets(1, 0, 0, by_another.credit, 0);
+  by_another.counts(1, 0);
+  CHECK(by_another.names().find("flag cleared too early") == std::string::npos);
+
+  Consumer one_word;  // no sum: a consumer that goes round clears what it has seen, and waits for more
+  one_word.begin();
+  one_word.fill();
+  one_word.give_back(0);
+  one_word.counts(1, 1);
+  CHECK(one_word.names().find("flag cleared too early") == std::string::npos);
 }

@@ -247,13 +247,27 @@ void choose_columns(const DispatchLowLatencyArgs& args, Rank me, LowLatencyTable
   }
 }
 
+/// Made anew only for another map than that of the last call.
+void find_owners(const DispatchLowLatencyArgs& args, LowLatencyTables& tables) {
+  if (tables.owner_of == args.experts.hash() && tables.shared == args.shared) return;
+  tables.owner.resize(static_cast<std::size_t>(args.shared.ranks + args.experts.experts()));
+  for (Rank owner{0}; owner.value() < args.experts.ranks(); ++owner) {
+    each_column_of(owner, args.shared, args.experts, [&](std::size_t column) { tables.owner[column] = owner; });
+  }
+  tables.owner_of = args.experts.hash();
+  tables.shared = args.shared;
+}
+
+std::size_t own_columns(const DispatchLowLatencyArgs& args, Rank me) {
+  return args.experts.experts_of(me).size() + (me.value() < args.shared.ranks ? 1 : 0);
+}
+
 /// Gives the tables their sizes. Arguments that do not fit count nothing.
 void prepare_tables(const DispatchLowLatencyArgs& args, const Handshake& handshake, const runtime::Communicator& comm,
                     LowLatencyTables& tables) {
   const bool good = !handshake.fault;
   const auto ranks = static_cast<std::size_t>(comm.ranks());
   tables.stage = LowLatencyStage::empty;
-  tables.shared = good ? args.shared : SharedExperts{};
   tables.topk = args.topk;
   tables.tokens = good ? std::ssize(args.expert_ids) / args.topk : 0;
   tables.columns = good ? args.shared.ranks + args.experts.experts() : 0;
@@ -262,6 +276,7 @@ void prepare_tables(const DispatchLowLatencyArgs& args, const Handshake& handsha
   tables.expand_x = args.expand_x;
   tables.combined_from.reset();
   tables.recv_rows = 0;
+  if (good) find_owners(args, tables);
   const auto columns = static_cast<std::size_t>(tables.columns);
   const auto pairs = static_cast<std::size_t>(tables.tokens * tables.pairs_of_token());
   tables.recv_data.resize(ranks * columns);
@@ -269,15 +284,8 @@ void prepare_tables(const DispatchLowLatencyArgs& args, const Handshake& handsha
   tables.rows_of.resize(ranks);
   tables.pair_column.resize(pairs);
   tables.expand_idx.resize(pairs);
-  tables.owner.resize(columns);
-  tables.expert_token_nums.clear();
-  if (!good) return;
-  choose_columns(args, comm.rank(), tables);
-  for (Rank owner{0}; owner.value() < comm.ranks(); ++owner) {
-    each_column_of(owner, args.shared, args.experts, [&](std::size_t column) { tables.owner[column] = owner; });
-  }
-  const auto own = std::count(tables.owner.begin(), tables.owner.end(), comm.rank());
-  tables.expert_token_nums.resize(static_cast<std::size_t>(own));
+  tables.expert_token_nums.resize(good ? own_columns(args, comm.rank()) : 0);
+  if (good) choose_columns(args, comm.rank(), tables);
 }
 
 enum class DispatchPart : std::uint8_t { whole, send };

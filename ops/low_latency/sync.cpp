@@ -31,7 +31,12 @@ constexpr const char* name_of(LowLatencySync::Call call) {
 
 LowLatencySync::LowLatencySync(runtime::CoreContext& context, const LowLatencyRegion& region, Call call,
                                const Handshake& handshake)
-    : context_(&context), region_(&region), call_(call), card_(&handshake.card), fault_(handshake.fault) {
+    : context_(&context),
+      region_(&region),
+      call_(call),
+      card_(&handshake.card),
+      fault_(handshake.fault),
+      peers_(context.workspace()) {
   Rounds rounds = load_rounds();
   round_ = Round{++rounds.taken[kind()]};
   store_rounds(rounds);
@@ -47,7 +52,8 @@ LowLatencySync::LowLatencySync(runtime::CoreContext& context, const LowLatencyRe
       call_(call),
       card_(&handshake.card),
       fault_(handshake.fault),
-      round_(round) {
+      round_(round),
+      peers_(context.workspace()) {
   context.fabric().actor({.kind = shmem::ActorEvent::Kind::enter, .op = context.launch().op, .round = round_},
                          SourceSite::here());
 }
@@ -110,14 +116,14 @@ std::uint64_t LowLatencySync::word_with_error() const {
   return word() | static_cast<std::uint64_t>(raised);
 }
 
-std::pmr::vector<Rank> LowLatencySync::peers() const {
+std::span<const Rank> LowLatencySync::peers() {
+  if (!peers_.empty()) return peers_;
   const Slice slice = context_->slice(context_->ranks());
-  std::pmr::vector<Rank> ranks(context_->workspace());
-  ranks.reserve(static_cast<std::size_t>(slice.size()));
+  peers_.reserve(static_cast<std::size_t>(slice.size()));
   for (std::int64_t rank = slice.first; rank < slice.last; ++rank) {
-    if (published() || Rank{rank} != context_->rank()) ranks.emplace_back(rank);
+    if (published() || Rank{rank} != context_->rank()) peers_.emplace_back(rank);
   }
-  return ranks;
+  return peers_;
 }
 
 void LowLatencySync::publish() {
@@ -147,11 +153,10 @@ void LowLatencySync::set_sync_flag() {
 }
 
 Witness LowLatencySync::wait_layout_status() {
-  const std::pmr::vector<Rank> from = peers();
   std::pmr::vector<Slot> slots(context_->workspace());
-  slots.reserve(from.size());
-  for (const Rank peer : from) slots.push_back(status_slot(peer));
-  if (!published()) return wait_words(from, slots);
+  slots.reserve(peers().size());
+  for (const Rank peer : peers()) slots.push_back(status_slot(peer));
+  if (!published()) return wait_words(slots);
   if (slots.empty()) return Witness::own();
   // As floats: |status - float(magic)| < 0.5 holds for equal ones only.
   return consume_token(context_->wait(
@@ -159,14 +164,13 @@ Witness LowLatencySync::wait_layout_status() {
 }
 
 Witness LowLatencySync::wait_sync_flag() {
-  const std::pmr::vector<Rank> from = peers();
   std::pmr::vector<Slot> slots(context_->workspace());
-  slots.reserve(from.size());
-  for (const Rank peer : from) slots.push_back(flag_slot(peer));
-  return published() ? wait_sum(slots) : wait_words(from, slots);
+  slots.reserve(peers().size());
+  for (const Rank peer : peers()) slots.push_back(flag_slot(peer));
+  return published() ? wait_sum(slots) : wait_words(slots);
 }
 
-Witness LowLatencySync::wait_words(const std::pmr::vector<Rank>& from, const std::pmr::vector<Slot>& slots) {
+Witness LowLatencySync::wait_words(const std::pmr::vector<Slot>& slots) {
   if (fault_ && context_->core() == Core{0}) note(*fault_);
   if (slots.empty()) return Witness::own();
   std::pmr::vector<std::uint64_t> observed(slots.size(), context_->workspace());
@@ -175,9 +179,9 @@ Witness LowLatencySync::wait_words(const std::pmr::vector<Rank>& from, const std
                                                         .compare = Compare::at_least,
                                                         .value = word(),
                                                         .observed = observed}));
-  for (std::size_t i = 0; i < from.size(); ++i) {
+  for (std::size_t i = 0; i < slots.size(); ++i) {
     const Errc raised = shmem::error_in(observed[i]);
-    if (raised != Errc::ok) read_error(from[i], raised, arrived);
+    if (raised != Errc::ok) read_error(peers()[i], raised, arrived);
   }
   return arrived;
 }

@@ -84,10 +84,10 @@ class LowLatencySync {
   [[nodiscard]] Slot flag_slot(Rank source) const { return flags().at(flag_buffer(), source); }
   [[nodiscard]] std::uint64_t word() const;
   [[nodiscard]] std::uint64_t word_with_error() const;
-  /// Of this core; the published kernels treat their own rank like any other.
-  [[nodiscard]] std::pmr::vector<Rank> peers() const;
+  /// Of this core, looked up once a call; the published kernels treat their own rank like any other.
+  std::span<const Rank> peers();
   void tell_each(Slot mine, std::uint64_t word);
-  shmem::Witness wait_words(const std::pmr::vector<Rank>& peers, const std::pmr::vector<Slot>& slots);
+  shmem::Witness wait_words(const std::pmr::vector<Slot>& slots);
   shmem::Witness wait_sum(const std::pmr::vector<Slot>& slots);
   std::uint64_t digest_of(Rank rank, const shmem::Witness& published);
   void read_error(Rank peer, Errc raised, const shmem::Witness& published);
@@ -100,6 +100,7 @@ class LowLatencySync {
   const runtime::CallCard* card_;
   std::optional<Error> fault_;
   Round round_;
+  std::pmr::vector<Rank> peers_;
 };
 
 }  // namespace shmoe::ops

@@ -50,6 +50,7 @@ struct LowLatencyTables {
   // How combine finds the rows, and what is in flight.
   std::vector<std::int32_t> pair_column;  // [T, K + S]: -1: not sent
   std::vector<Rank> owner;                // [N + E]
+  std::uint64_t owner_of = 0;             // ExpertMap::hash() of the map that `owner` and `shared` were made of
   std::uint64_t combine_round = 0;
   std::optional<Offset> combined_from;  // the answers that peers may still read
 

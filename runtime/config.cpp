@@ -220,9 +220,9 @@ Result<Config> Config::load(const Lookup& lookup) {
     config.faults = *std::move(faults);
   }
   if (const auto path = lookup(kLinks); path && !path->empty()) {
-    Result<LinkSpeeds> links = LinkSpeeds::load(*path);
-    if (!links) return std::move(links).error().within(kLinks);
-    config.links = *std::move(links);
+    const Result<LinkSpeeds> links = LinkSpeeds::load(*path);
+    if (!links) return Error(links.error()).within(kLinks);
+    config.links = *links;
   }
   return config;
 }

@@ -114,7 +114,7 @@ Result<runtime::Config> config_of(const MoeOptions& options, const Result<Routin
   if (options.links) {
     auto links = runtime::LinkSpeeds::load(*options.links);
     if (!links) return std::move(links).error();
-    config->links = *std::move(links);
+    config->links.emplace(*std::move(links));
   }
   if (options.profile) config->profile = *find_profile(*options.profile);
   if (options.plan.mode == MoeMode::afd) {

@@ -109,7 +109,8 @@ TEST_CASE("of two names the project's own wins") {
 TEST_CASE("a size of the window that is no number of MiB is refused, under both names and beside a good one") {
   for (const char* bad : {"much", "", "300MB", "-1", "+1", " 204", "204 ", "1.5", "0x10", "1048577"}) {
     for (const char* name : {"CAM_BUFFSIZE", "SHMOE_BUFFSIZE"}) {
-      const auto refused = load({{"CAM_BUFFSIZE", "16"}, {"SHMOE_BUFFSIZE", "16"}, {name, bad}});
+      const bool ours = std::string_view(name) == "SHMOE_BUFFSIZE";
+      const auto refused = load({{"CAM_BUFFSIZE", ours ? "16" : bad}, {"SHMOE_BUFFSIZE", ours ? bad : "16"}});
       REQUIRE_FALSE(refused);
       CHECK(to_string(refused.error()) ==
             fmt::format("invalid argument: {} is '{}'; it takes MiB, 0 to 1048576", name, bad));

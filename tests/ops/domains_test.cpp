@@ -61,7 +61,7 @@ std::vector<Rank> ranks_in(std::initializer_list<int> values) {
   return list;
 }
 
-Result<void> take(Part& part, int operators) {
+Result<void> run_operators(Part& part, int operators) {
   for (int i = 0; i < operators; ++i) {
     if (Result<void> done = part.next(); !done) return done;
   }
@@ -120,7 +120,7 @@ TEST_CASE("domains: a low-latency dispatch stays open while other communicators 
   check_domains(4, config_of(2), [&](runtime::World& world) -> Result<std::string> {
     auto outer = make_part(Work::low_latency, world.all(), seed);
     if (!outer) return std::move(outer).error();
-    if (Result<void> begun = take(**outer, 1); !begun) return std::move(begun).error();
+    if (Result<void> begun = run_operators(**outer, 1); !begun) return std::move(begun).error();
     const bool odd = world.rank().value() % 2 == 1;
     const auto pair = world.communicator(CommunicatorId{1}, odd ? ranks_in({3, 1}) : ranks_in({0, 2}));
     if (!pair) return pair.error();
@@ -133,7 +133,7 @@ TEST_CASE("domains: a low-latency dispatch stays open while other communicators 
          {std::pair{inner->get(), 1}, std::pair{step->get(), 8}, std::pair{tensors->get(), 6},
           std::pair{outer->get(), 2}, std::pair{step->get(), 4}, std::pair{inner->get(), 3},
           std::pair{outer->get(), 5}}) {
-      if (Result<void> done = take(*part, operators); !done) return std::move(done).error();
+      if (Result<void> done = run_operators(*part, operators); !done) return std::move(done).error();
     }
     return (*outer)->found() + (*inner)->found() + (*step)->found() + (*tensors)->found();
   });

@@ -101,11 +101,10 @@ Result<LinkSpeeds> LinkSpeeds::load(const std::string& path) {
                  .context = fmt::format("{}, which should hold links, is not a regular file", path)};
   }
   std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
+  if (!file) {
     return Error{.code = Errc::io, .context = fmt::format("cannot read {}, the file of the links", path), .sys = errno};
   }
-  return parse(text.str(), path);
+  return parse(std::string{std::istreambuf_iterator<char>(file), {}}, path);
 }
 
 double LinkSpeeds::seconds(Rank from, Rank to, Bytes size) const {

@@ -17,7 +17,7 @@ Result<std::unique_ptr<CommArgs>> comm_args(const Communicator& comm) {
   for (Rank peer{0}; peer.value() < comm.ranks(); ++peer) {
     args->peer_mems[peer.index()] = reinterpret_cast<std::uintptr_t>(comm.mapped_at(peer, map.ipc_flags.at));
   }
-  args->mem_len = static_cast<std::int64_t>((map.ipc_data.end() - map.ipc_flags.at).value());
+  args->mem_len = static_cast<std::int64_t>(map.shape.ipc_data.value());
   return args;
 }
 

@@ -6,7 +6,7 @@
 //   24         peerMems[384]                                                     8 B each
 //   3096       sendCountMatrix[384 x 384], then four count vectors               unused, 0
 //   1195032    five batch and shape words, dfx[50]                               unused, 0
-//   1195472    memLen                                                            bytes of a window
+//   1195472    memLen                                                            bytes of SHMOE_BUFFSIZE
 //
 // Source: CommArgs as published; kernels of that family read the first six words, peerMems and memLen only.
 
@@ -52,7 +52,9 @@ static_assert(offsetof(CommArgs, dfx) == 1'195'072);
 static_assert(offsetof(CommArgs, mem_len) == 1'195'472);
 static_assert(std::is_standard_layout_v<CommArgs>);
 
-/// The block of a communicator: windows are its ipc windows, as mapped in this process; all ranks are on one node.
+/// The block of a communicator: windows are its ipc windows, as mapped in this process; all ranks are on one node. As
+/// published, memLen counts the flags as well, so that slots of memLen / R^2 bytes lie where they lie there; the window
+/// here goes on for 2 MiB behind it.
 /// Errors:  invalid_argument above 384 ranks, for which the published table has no room.
 Result<std::unique_ptr<CommArgs>> comm_args(const Communicator& comm);
 

@@ -60,7 +60,7 @@ Communicator::Communicator(Parts parts)
     return found;
   };
   for (std::int32_t core = 0; core < grid_->cores(); ++core) {
-    fabrics_.push_back(parts.make_fabric(peers_, Core{core}));
+    fabrics_.push_back(parts.make_fabric(peers_, members_, Core{core}));
     workspaces_.emplace_back(kWorkspace);
   }
   tell_inspectors();

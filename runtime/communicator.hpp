@@ -24,8 +24,9 @@ namespace shmoe::runtime {
 /// A kernel body: runs once on every core of the launch.
 using Kernel = shmem::FunctionRef<void(CoreContext&)>;
 
-/// Makes the fabric of a core; decorators wrap what it returns.
-using FabricMaker = std::function<std::unique_ptr<shmem::Fabric>(const shmem::Peers&, Core)>;
+/// Makes the fabric of a core in a communicator of `members`, world ranks; decorators wrap what it returns.
+using FabricMaker =
+    std::function<std::unique_ptr<shmem::Fabric>(const shmem::Peers&, std::span<const Rank> members, Core)>;
 
 /// Why a communicator cannot be used any more, as one of its members has been told. `members`: world ranks.
 std::optional<Error> abort_seen_by(Rank member, const shmem::Peers& peers, std::span<const Rank> members);

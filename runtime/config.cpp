@@ -123,6 +123,7 @@ bool parse_verdict(std::string_view text, Config& config) {
 bool read_at_start(std::string_view /*text*/, Config& /*config*/) { return true; }
 
 constexpr const char* kFaults = "SHMOE_FAULTS";
+constexpr const char* kLinks = "SHMOE_LINKS";
 
 // Rows are read in order: of two names of one setting the later one wins.
 constexpr std::array kSettings{
@@ -153,6 +154,8 @@ constexpr std::array kSettings{
             parse_pin},
     Setting{"SHMOE_WEAK", "0", "a seed; 0 is off", "puts land late, in an order drawn from the seed", parse_weak},
     Setting{kFaults, "", "a file", "faults to inject, one a line; apps/11_faults/README.md tells how they are written",
+            read_at_start},
+    Setting{kLinks, "", "a file", "how fast links are, for puts; `shmoe choose --help` tells how they are written",
             read_at_start},
     Setting{"SHMOE_STRICT", "on", "on, off", "check writers and kinds of signals at every call", parse_strict},
     Setting{"SHMOE_PROVE", "on", "on, off", "sleeping waits look for deadlocks and prove them", parse_prove},
@@ -215,6 +218,11 @@ Result<Config> Config::load(const Lookup& lookup) {
     Result<FaultPlan> faults = FaultPlan::load(*path);
     if (!faults) return std::move(faults).error().within(kFaults);
     config.faults = *std::move(faults);
+  }
+  if (const auto path = lookup(kLinks); path && !path->empty()) {
+    const Result<LinkSpeeds> links = LinkSpeeds::load(*path);
+    if (!links) return Error(links.error()).within(kLinks);
+    config.links = *links;
   }
   return config;
 }

@@ -13,6 +13,7 @@
 
 #include "bootstrap/rendezvous.hpp"
 #include "runtime/fault_plan.hpp"
+#include "runtime/link_speeds.hpp"
 #include "shmem/copy.hpp"
 #include "shmem/profile.hpp"
 #include "shmem/result.hpp"
@@ -35,8 +36,9 @@ struct Config {
   bool views = true;                        // false: operators use get and put only
   std::optional<shmem::CopyKind> copy;      // of long rows; nothing: measured at the start
   Pin pin = Pin::none;
-  std::uint64_t weak_seed = 0;  // not 0: puts land late, drawn from this seed
-  FaultPlan faults;             // to be injected
+  std::uint64_t weak_seed = 0;      // not 0: puts land late, drawn from this seed
+  FaultPlan faults;                 // to be injected
+  std::optional<LinkSpeeds> links;  // that puts keep to
   bool strict = true;
   bool prove = true;         // waits that can never end are looked for
   std::string verdict_file;  // where a proven deadlock is written as JSON; empty: nowhere
@@ -51,7 +53,7 @@ struct Config {
 
   /// Looks settings up; the default looks in the process environment.
   using Lookup = std::function<std::optional<std::string>(std::string_view)>;
-  /// Errors:  invalid_argument naming the variable, its value and what it takes; as FaultPlan::load.
+  /// Errors:  invalid_argument naming the variable, its value and what it takes; as FaultPlan::load, as LinkSpeeds::load.
   static Result<Config> load(const Lookup& lookup);
   static Result<Config> load();
   /// Defaults only.

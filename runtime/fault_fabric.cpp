@@ -4,7 +4,6 @@
 #include <csignal>
 #include <iterator>
 #include <limits>
-#include <thread>
 #include <utility>
 
 #include "runtime/write_channels.hpp"
@@ -17,9 +16,6 @@ using shmem::Arrival;
 using shmem::Match;
 using shmem::Time;
 using shmem::WaitSpec;
-
-/// How soon whoever is held up sees that the job has been given up.
-constexpr Time kLook = std::chrono::milliseconds(5);
 
 /// How long a late look is put off where the word does not go past.
 constexpr Time kLatest = std::chrono::seconds(5);
@@ -52,6 +48,7 @@ FaultFabric::FaultFabric(std::unique_ptr<shmem::Fabric> next, std::shared_ptr<Ra
       faults_(std::move(faults)),
       peers_(&peers),
       slots_(peers.slots),
+      pause_(*next_, peers),
       abort_text_(peers.map->abort_text()),
       me_(peers.rank),
       random_(shmem::scattered(shmem::scattered(faults_->seed() + faults_->rank().index()) + core.index())) {
@@ -105,29 +102,12 @@ void FaultFabric::act(const Fault& fault, Fate& fate, SourceSite site) {
     case FaultAction::value: fate.value += static_cast<std::uint64_t>(fault.amount); return;
     case FaultAction::delay: {
       const auto width = static_cast<std::uint64_t>((fault.longest - fault.shortest).count()) + 1;
-      return hold(fault.shortest + Time{static_cast<std::int64_t>(random_() % width)}, site);
+      return pause_.until(next_->now() + fault.shortest + Time{static_cast<std::int64_t>(random_() % width)}, site);
     }
-    case FaultAction::stall: return hold(std::nullopt, site);
+    case FaultAction::stall: return pause_.until(Time::max(), site);
     // Both reach this thread before the call, and the others of the process with it.
     case FaultAction::stop: static_cast<void>(std::raise(SIGSTOP)); return;
     case FaultAction::kill: static_cast<void>(std::raise(SIGKILL)); return;
-  }
-}
-
-bool FaultFabric::given_up(SourceSite site) {
-  const Slot abort = slots_->abort().at(0, Rank{0});
-  return next_->test({.where = me_, .slots = {&abort, 1}, .compare = Compare::not_equal, .value = 0}, site).has_value();
-}
-
-/// A core that is held up runs, for whoever looks at its record: it is no wait that anybody could end. It goes on when the
-/// job has been given up, and leaves at its next wait.
-void FaultFabric::hold(std::optional<Time> limit, SourceSite site) {
-  const Time start = next_->now();
-  while (!given_up(site)) {
-    const Time passed = next_->now() - start;
-    if (limit && passed >= *limit) return;
-    const Time pause = limit ? std::min(kLook, *limit - passed) : kLook;
-    std::this_thread::sleep_for(pause);  // lint: allow(atomics) the pause is the fault
   }
 }
 
@@ -156,10 +136,8 @@ bool FaultFabric::is_past(const WaitSpec& spec, SourceSite site) {
 
 /// A protocol that cannot be overtaken is let go after a while.
 void FaultFabric::hold_until_past(const WaitSpec& spec, SourceSite site) {
-  const Time end = next_->now() + kLatest;
-  while (next_->now() < end && !given_up(site) && !is_past(spec, site)) {
-    std::this_thread::sleep_for(kLook);  // lint: allow(atomics) the pause is the fault
-  }
+  pause_.until(
+      next_->now() + kLatest, [&] { return is_past(spec, site); }, site);
 }
 
 void FaultFabric::put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/fault_plan.hpp"
-#include "shmem/peers.hpp"
+#include "runtime/pause.hpp"
 
 namespace shmoe::runtime {
 
@@ -101,11 +101,9 @@ class FaultFabric final : public shmem::Fabric {
   [[nodiscard]] bool is_family(const Fault& fault, std::optional<Slot> slot) const;
   Fate meet(FaultCall call, std::optional<Slot> slot, SourceSite site);
   void act(const Fault& fault, Fate& fate, SourceSite site);
-  void hold(std::optional<shmem::Time> limit, SourceSite site);
   void hold_until_past(const shmem::WaitSpec& spec, SourceSite site);
   [[nodiscard]] bool is_past(const shmem::WaitSpec& spec, SourceSite site);
   [[nodiscard]] bool is_set_again(Rank owner, Slot slot) const;
-  [[nodiscard]] bool given_up(SourceSite site);
   void start(std::string_view op);
   void disarm();
   void give_up();
@@ -117,6 +115,7 @@ class FaultFabric final : public shmem::Fabric {
   std::shared_ptr<RankFaults> faults_;
   const shmem::Peers* peers_;
   std::shared_ptr<const shmem::SlotPlan> slots_;
+  Pause pause_;
   Offset abort_text_;  // whoever writes there gives up, and is left alone from then on
   Rank me_;            // in the communicator
   std::mt19937_64 random_;

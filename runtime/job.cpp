@@ -16,6 +16,7 @@
 #include "runtime/machine.hpp"
 #include "runtime/mappings.hpp"
 #include "runtime/process_watch.hpp"
+#include "runtime/throttled_fabric.hpp"
 #include "runtime/unknown_settings.hpp"
 #include "shmem/hash.hpp"
 #include "shmem/mapped_fabric.hpp"
@@ -87,7 +88,9 @@ bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const 
       {"buffsize", fmt::format("{} bytes", config.ipc_data), "SHMOE_BUFFSIZE"},
       {"communicators", fmt::to_string(config.communicators)},
       {"slots", fmt::format("{} ({:016x})", slots.size(), slots.digest()), "declare_slots"},
-      {"faults", fmt::format("{:016x}", shmem::fnv1a(to_string(config.faults))), "--faults or SHMOE_FAULTS"}};
+      {"faults", fmt::format("{:016x}", shmem::fnv1a(to_string(config.faults))), "--faults or SHMOE_FAULTS"},
+      {"links", config.links ? fmt::format("{:016x}", shmem::fnv1a(to_string(*config.links))) : "none",
+       "--links or SHMOE_LINKS"}};
   // First, because the program may know an option by another name.
   card.agreements.insert(card.agreements.begin(), config.agreements.begin(), config.agreements.end());
   card.facts = {{kSegmentFact, name},
@@ -191,9 +194,21 @@ std::shared_ptr<RankFaults> faults_of(const Config& config, Rank rank) {
   return faults->empty() ? nullptr : faults;
 }
 
-FabricMaker fabric_maker(const Config& config, bool threads, std::shared_ptr<RankFaults> faults) {
-  return [threads, seed = config.weak_seed, faults = std::move(faults)](const shmem::Peers& peers,
-                                                                        Core core) -> std::unique_ptr<shmem::Fabric> {
+Result<void> check_plans(const Config& config, const JobShape& shape, bool threads) {
+  if (config.links && config.links->ranks() != shape.ranks) {
+    return Error{
+        .code = Errc::invalid_argument,
+        .context = fmt::format("the links are those of {} ranks, the job has {}: write \"ranks {}\" into the file",
+                               config.links->ranks(), shape.ranks, shape.ranks)};
+  }
+  return config.faults.check({.ranks = shape.ranks, .cores = config.cores, .slots = shape.slots, .threads = threads});
+}
+
+/// A fault happens on the way: what it loses has been on the link all the same.
+FabricMaker fabric_maker(const Config& config, Rank rank, bool threads, std::shared_ptr<RankFaults> faults) {
+  const auto links = config.links ? std::make_shared<RankLinks>(*config.links, rank) : nullptr;
+  return [threads, seed = config.weak_seed, links, faults = std::move(faults)](
+             const shmem::Peers& peers, std::span<const Rank> members, Core core) -> std::unique_ptr<shmem::Fabric> {
     std::unique_ptr<shmem::Fabric> fabric;
     if (threads) {
       fabric = std::make_unique<shmem::ThreadFabric>(peers, core);
@@ -202,6 +217,7 @@ FabricMaker fabric_maker(const Config& config, bool threads, std::shared_ptr<Ran
     }
     if (seed != 0) fabric = std::make_unique<shmem::WeakFabric>(std::move(fabric), peers.rank, core, seed);
     if (faults) fabric = std::make_unique<FaultFabric>(std::move(fabric), faults, peers, core);
+    if (links) fabric = std::make_unique<ThrottledFabric>(std::move(fabric), links, peers, members);
     return fabric;
   };
 }
@@ -243,8 +259,10 @@ Result<Job> join_processes(const Config& config) {
                                launch->size, nodes)};
   }
 
-  const Result<void> faults = config.faults.check({.ranks = launch->size, .cores = config.cores, .slots = shape.slots});
-  if (Result<void> all = agree(*exchange, faults, "reading its faults"); !all) return std::move(all).error();
+  const Result<void> possible = check_plans(config, shape, false);
+  if (Result<void> all = agree(*exchange, possible, "reading its faults and links"); !all) {
+    return std::move(all).error();
+  }
 
   const shmem::Crowd crowd = crowd_of(config, cards);
   Result<OwnParts> own = map_everything(*exchange, config, shape, name, cards, crowd);
@@ -274,7 +292,7 @@ Result<Job> join_processes(const Config& config) {
              .commit_block = [mappings](std::uint64_t block) { return mappings->commit_block(block); },
              .grid = std::move(own->grid),
              .gone = [watch = std::make_shared<ProcessWatch>(cards)](Rank rank) { return watch->gone(rank); },
-             .make_fabric = fabric_maker(config, false, rank_faults),
+             .make_fabric = fabric_maker(config, launch->rank, false, rank_faults),
              .faults = rank_faults,
              .copy = copy,
              .crowd = crowd,

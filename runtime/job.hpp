@@ -59,8 +59,12 @@ struct Job {
 /// Errors:  one clear error on every rank, within config.bootstrap_timeout.
 Result<Job> join_processes(const Config& config);
 
-/// The fabric a config asks for, over processes or threads.
-FabricMaker fabric_maker(const Config& config, bool threads, std::shared_ptr<RankFaults> faults = {});
+/// Whether the config's faults and links are those of such a job; `threads`: its ranks are.
+/// Errors:  as FaultPlan::check; invalid_argument where the links are those of another number of ranks
+Result<void> check_plans(const Config& config, const JobShape& shape, bool threads);
+
+/// The fabrics of a rank that a config asks for, over processes or threads.
+FabricMaker fabric_maker(const Config& config, Rank rank, bool threads, std::shared_ptr<RankFaults> faults = {});
 /// Nothing where the plan has none for this rank.
 std::shared_ptr<RankFaults> faults_of(const Config& config, Rank rank);
 

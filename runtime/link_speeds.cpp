@@ -1,6 +1,7 @@
 #include "runtime/link_speeds.hpp"
 
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -39,15 +40,28 @@ std::optional<LinkSpeeds> ranks_line(const std::vector<std::string>& words) {
   return LinkSpeeds(*ranks);
 }
 
+/// One rank, or all for a star; none where the word is neither.
+std::vector<Rank> ranks_in(const std::string& word, std::int32_t ranks) {
+  const auto one = number_in<std::int32_t>(word);
+  std::vector<Rank> found;
+  for (Rank rank{0}; rank.value() < ranks; ++rank) {
+    if (word == "*" || (one && rank == Rank{*one})) found.push_back(rank);
+  }
+  return found;
+}
+
 bool set_link(LinkSpeeds& links, const std::vector<std::string>& words) {
   if (words.size() != 3) return false;
-  const auto from = number_in<std::int32_t>(words[0]);
-  const auto to = number_in<std::int32_t>(words[1]);
   const auto speed = speed_in(words[2]);
-  const auto is_rank = [&](std::optional<std::int32_t> rank) { return rank && *rank >= 0 && *rank < links.ranks(); };
-  if (!is_rank(from) || !is_rank(to) || *from == *to || !speed) return false;
-  links.set(Rank{*from}, Rank{*to}, *speed);
-  return true;
+  bool any = false;
+  for (const Rank from : ranks_in(words[0], links.ranks())) {
+    for (const Rank to : ranks_in(words[1], links.ranks())) {
+      if (!speed || from == to) continue;
+      links.set(from, to, *speed);
+      any = true;
+    }
+  }
+  return any;
 }
 
 }  // namespace
@@ -69,8 +83,8 @@ Result<LinkSpeeds> LinkSpeeds::parse(std::string_view text, std::string_view nam
     if (first || set_link(*links, words)) continue;
     return Error{
         .code = Errc::invalid_argument,
-        .context = fmt::format("{}:{}: '{}': write \"FROM TO SPEED\", two ranks of 0 to {} and a number of MB/s "
-                               "above 0, or none",
+        .context = fmt::format("{}:{}: '{}': write \"FROM TO SPEED\", two ranks of 0 to {}, or * for all, and a "
+                               "number of MB/s above 0, or none",
                                name, number, line, links->ranks() - 1)};
   }
   if (links) return *std::move(links);
@@ -80,12 +94,17 @@ Result<LinkSpeeds> LinkSpeeds::parse(std::string_view text, std::string_view nam
 }
 
 Result<LinkSpeeds> LinkSpeeds::load(const std::string& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {  // before a pipe is waited for
+    return Error{.code = Errc::invalid_argument,
+                 .context = fmt::format("{}, which should hold links, is not a regular file", path)};
+  }
   std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
+  if (!file) {
     return Error{.code = Errc::io, .context = fmt::format("cannot read {}, the file of the links", path), .sys = errno};
   }
-  return parse(text.str(), path);
+  return parse(std::string{std::istreambuf_iterator<char>(file), {}}, path);
 }
 
 double LinkSpeeds::seconds(Rank from, Rank to, Bytes size) const {
@@ -93,6 +112,19 @@ double LinkSpeeds::seconds(Rank from, Rank to, Bytes size) const {
   SHMOE_EXPECTS(exists(from, to), "rank {} writes to rank {}: there is no link between them", from, to);
   const double speed = speeds_[index(from, to)];
   return speed == kNoLimit ? 0 : static_cast<double>(size.value()) / speed;
+}
+
+std::string to_string(const LinkSpeeds& links) {
+  std::string text = fmt::format("ranks {}\n", links.ranks());
+  for (Rank from{0}; from.value() < links.ranks(); ++from) {
+    for (Rank to{0}; to.value() < links.ranks(); ++to) {
+      const double speed = links.speeds_[links.index(from, to)];
+      if (from == to || speed == LinkSpeeds::kNoLimit) continue;
+      text +=
+          speed > 0 ? fmt::format("{} {} {}\n", from, to, speed / kMegabyte) : fmt::format("{} {} none\n", from, to);
+    }
+  }
+  return text;
 }
 
 }  // namespace shmoe::runtime

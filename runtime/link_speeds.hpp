@@ -1,8 +1,9 @@
 #pragma once
 // Which ranks a rank can write to, and how fast.
 //
-//   # four ranks; what is not named has no limit
+//   # four ranks; what is not named has no limit, and a later line wins
 //   ranks 4
+//   * * 8000      MB/s from every rank to every other one
 //   0 1 50        MB/s from rank 0 to rank 1
 //   2 1 none      no link
 
@@ -25,7 +26,7 @@ class LinkSpeeds {
   /// Errors:  invalid_argument with `name` and the line
   static Result<LinkSpeeds> parse(std::string_view text, std::string_view name);
   /// Of a file.
-  /// Errors:  as parse; io
+  /// Errors:  as parse; invalid_argument where it is no regular file; io
   static Result<LinkSpeeds> load(const std::string& path);
 
   [[nodiscard]] std::int32_t ranks() const { return ranks_; }
@@ -38,6 +39,7 @@ class LinkSpeeds {
 
  private:
   static constexpr double kNoLimit = 1e300;
+  friend std::string to_string(const LinkSpeeds& links);
   [[nodiscard]] std::size_t index(Rank from, Rank to) const {
     SHMOE_EXPECTS(from.index() < static_cast<std::size_t>(ranks_) && to.index() < static_cast<std::size_t>(ranks_),
                   "a link from rank {} to rank {} of {}", from, to, ranks_);
@@ -47,5 +49,8 @@ class LinkSpeeds {
   std::int32_t ranks_;
   std::vector<double> speeds_;
 };
+
+/// In the words of a file, each link that has a limit, or is none, in a line.
+std::string to_string(const LinkSpeeds& links);
 
 }  // namespace shmoe::runtime

@@ -7,17 +7,19 @@
 #include <vector>
 
 #include "runtime/link_speeds.hpp"
+#include "runtime/pause.hpp"
 #include "shmem/passing_fabric.hpp"
 
 namespace shmoe::runtime {
 
-/// The links of one rank, shared by the fabrics of its cores: what they send goes one after the other over each.
+/// The links of one rank of a job, shared by the fabrics of its cores in all communicators: what they send goes one after
+/// the other over each.
 class RankLinks {
  public:
   RankLinks(LinkSpeeds speeds, Rank rank)
       : speeds_(std::move(speeds)), rank_(rank), free_at_(static_cast<std::size_t>(speeds_.ranks())) {}
 
-  /// When bytes that are sent now will have arrived.
+  /// When bytes that are sent now will have arrived. `dst`: a rank of the job.
   /// Errors:  a broken contract where there is no link
   shmem::Time arrival(Rank dst, Bytes size, shmem::Time now);
 
@@ -29,16 +31,22 @@ class RankLinks {
 };
 
 /// Wraps a fabric. Puts, views for writing and payloads of put_signal take their time on a link, links at the same time;
-/// a fence, a quiet and a put_signal wait for it. Signals and reads take none.
+/// a fence, a quiet and a put_signal wait for it, but not in a communicator that has been given up. Signals and reads take
+/// none.
 /// Order:   as the wrapped fabric.
 /// Errors:  as the wrapped fabric; a put where there is no link breaks the contract.
 class ThrottledFabric final : public shmem::PassingFabric {
  public:
-  ThrottledFabric(std::unique_ptr<shmem::Fabric> next, std::shared_ptr<RankLinks> links, std::int32_t ranks)
+  /// `members`: ranks of the job, in group order.
+  ThrottledFabric(std::unique_ptr<shmem::Fabric> next, std::shared_ptr<RankLinks> links, const shmem::Peers& peers,
+                  std::span<const Rank> members)
       : PassingFabric(*next),
         owned_(std::move(next)),
         links_(std::move(links)),
-        arrives_(static_cast<std::size_t>(ranks)) {}
+        pause_(*owned_, peers),
+        abort_text_(peers.map->abort_text()),
+        members_(members.begin(), members.end()),
+        arrives_(members.size()) {}
 
   void put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) override;
   void close_write(Rank dst, Offset at, Bytes size, SourceSite site) override;
@@ -49,10 +57,13 @@ class ThrottledFabric final : public shmem::PassingFabric {
 
  private:
   void send(Rank dst, std::size_t size);
-  void hold(shmem::Time until);
+  void hold(shmem::Time until, SourceSite site);
 
   std::unique_ptr<shmem::Fabric> owned_;
   std::shared_ptr<RankLinks> links_;
+  Pause pause_;
+  Offset abort_text_;  // whoever writes there gives up, and is held no more
+  std::vector<Rank> members_;
   std::vector<shmem::Time> arrives_;  // what this core has sent, by receiver
 };
 

@@ -304,9 +304,10 @@ struct ThreadJob {
 
 FabricMaker decorated(FabricMaker make, const FabricDecorator& decorate, Rank rank) {
   if (!decorate) return make;
-  return [make = std::move(make), &decorate, rank](const shmem::Peers& peers, Core core) {
-    return decorate(make(peers, core), rank, core);
-  };
+  return
+      [make = std::move(make), &decorate, rank](const shmem::Peers& peers, std::span<const Rank> members, Core core) {
+        return decorate(make(peers, members, core), rank, core);
+      };
 }
 
 Error root_cause(std::vector<Error>& failures) {
@@ -321,9 +322,7 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
                                    const std::function<Result<void>(World&)>& body, const FabricDecorator& decorate) {
   SHMOE_EXPECTS(ranks >= 1, "{} ranks", ranks);
   const JobShape shape(config, ranks);
-  Result<void> possible =
-      config.faults.check({.ranks = ranks, .cores = config.cores, .slots = shape.slots, .threads = true});
-  if (!possible) return possible;
+  if (Result<void> possible = check_plans(config, shape, true); !possible) return possible;
   const auto count = static_cast<std::size_t>(ranks);
   Result<shmem::ThreadMemory> memory = shmem::ThreadMemory::allocate(count, shape.memory());
   if (!memory) return std::move(memory).error();
@@ -353,7 +352,7 @@ Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
                   .commit_block = {},
                   .grid = *std::move(grid),
                   .gone = [&shared](Rank peer) { return shared.gone(peer); },
-                  .make_fabric = decorated(fabric_maker(config, true, faults), decorate, rank),
+                  .make_fabric = decorated(fabric_maker(config, rank, true, faults), decorate, rank),
                   .faults = faults,
                   .copy = {.kind = config.copy.value_or(shmem::CopyKind::cached)},
                   .crowd = shmem::Crowd{2},

@@ -8,7 +8,7 @@
 #include "ops/detour/all_to_all_detour.hpp"
 #include "ops/detour/choose.hpp"
 #include "ops/detour/window.hpp"
-#include "runtime/throttled_fabric.hpp"
+#include "runtime/world.hpp"
 
 namespace shmoe::apps {
 namespace {
@@ -108,18 +108,10 @@ Result<SlowLinkFigures> slow_link_figures(const runtime::LinkSpeeds& links) {
   config.heap = Bytes{16 * shmem::kMiB};
   config.ipc_data = Bytes{8 * shmem::kMiB};
   config.communicators = 2;
-  std::vector<std::shared_ptr<runtime::RankLinks>> of_rank;
-  for (Rank rank{0}; rank.value() < kThreadRanks; ++rank) {
-    of_rank.push_back(std::make_shared<runtime::RankLinks>(links, rank));
-  }
+  config.links = links;
   SlowLinkFigures figures;
-  const auto decorate = [&](std::unique_ptr<shmem::Fabric> next, Rank rank, Core /*core*/) {
-    std::unique_ptr<shmem::Fabric> throttled =
-        std::make_unique<runtime::ThrottledFabric>(std::move(next), of_rank[rank.index()], kThreadRanks);
-    return throttled;
-  };
-  auto done = runtime::World::run_as_threads(
-      kThreadRanks, config, [&](runtime::World& world) { return measure(world, figures); }, decorate);
+  auto done = runtime::World::run_as_threads(kThreadRanks, config,
+                                             [&](runtime::World& world) { return measure(world, figures); });
   if (!done) return std::move(done).error();
   return figures;
 }

@@ -20,8 +20,10 @@ constexpr const char* kDescription =
     "receiver and one for the memory of each rank outside the group, where the receiver reads it. The tree does so\n"
     "below 1 MB. With --links it also says what the lengths of the shards predict on those links:\n\n"
     "  ranks 4\n"
+    "  * * 8000          MB/s from every rank to every other one; a later line wins\n"
     "  0 1 50            MB/s from rank 0 to rank 1\n"
-    "  2 1 none          no link; what is not named has no limit";
+    "  2 1 none          no link; what is not named has no limit\n\n"
+    "The same file makes the puts of a job as slow: `shmoe run --links`, `shmoe moe --links`, SHMOE_LINKS.";
 
 struct NeedWord {
   const char* word;

@@ -74,6 +74,7 @@ struct MoeOptions {
   std::string mode = name_of(MoeMode::normal);
   MoePlan plan;
   std::optional<std::string> faults;  // a file
+  std::optional<std::string> links;   // likewise
   std::optional<std::string> json;    // a file, or "-"
 };
 
@@ -111,6 +112,11 @@ Result<runtime::Config> config_of(const MoeOptions& options, const Result<Routin
     auto faults = runtime::FaultPlan::load(*options.faults);
     if (!faults) return std::move(faults).error();
     config->faults = *std::move(faults);
+  }
+  if (options.links) {
+    auto links = runtime::LinkSpeeds::load(*options.links);
+    if (!links) return std::move(links).error();
+    config->links.emplace(*std::move(links));
   }
   if (options.profile) config->profile = *find_profile(*options.profile);
   if (options.plan.mode == MoeMode::afd) {
@@ -327,6 +333,11 @@ void add_job_options(CLI::App& command, MoeOptions& options) {
       .add_option("--faults", options.faults,
                   "faults to inject, one a line, instead of those of SHMOE_FAULTS; apps/11_faults/README.md tells how\n"
                   "they are written")
+      ->type_name("FILE");
+  command
+      .add_option("--links", options.links,
+                  "how fast links are, for puts, instead of those of SHMOE_LINKS; shmoe choose --help tells how they\n"
+                  "are written")
       ->type_name("FILE");
   command
       .add_option(

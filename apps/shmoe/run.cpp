@@ -6,6 +6,7 @@
 #include "apps/shmoe/command.hpp"
 #include "apps/shmoe/process_group.hpp"
 #include "runtime/fault_plan.hpp"
+#include "runtime/link_speeds.hpp"
 #include "shmem/layout.hpp"
 #include "shmem/segment.hpp"
 
@@ -26,6 +27,7 @@ struct RunOptions {
   std::int32_t cores = 0;
   std::vector<std::string> assignments;
   std::optional<std::string> faults;
+  std::optional<std::string> links;
   double timeout_s = 0;
   bool no_prefix = false;
 };
@@ -45,6 +47,10 @@ Result<GroupPlan> plan_of(const RunOptions& options, const std::vector<std::stri
   if (options.faults) {
     if (const auto faults = runtime::FaultPlan::load(*options.faults); !faults) return faults.error();
     plan.environment.emplace_back("SHMOE_FAULTS", *options.faults);
+  }
+  if (options.links) {
+    if (const auto links = runtime::LinkSpeeds::load(*options.links); !links) return links.error();
+    plan.environment.emplace_back("SHMOE_LINKS", *options.links);
   }
   if (options.cores > 0) plan.environment.emplace_back("SHMOE_CORES", std::to_string(options.cores));
   plan.limit = std::chrono::milliseconds{static_cast<std::int64_t>(options.timeout_s * 1000)};
@@ -77,6 +83,10 @@ void add_run(CLI::App& app, Invocation& invocation) {
       ->add_option(
           "--faults", options->faults,
           "faults to inject, one a line (sets SHMOE_FAULTS); apps/11_faults/README.md tells how they are written")
+      ->type_name("FILE");
+  command
+      ->add_option("--links", options->links,
+                   "how fast links are, for puts (sets SHMOE_LINKS); shmoe choose --help tells how they are written")
       ->type_name("FILE");
   command->add_option("--env", options->assignments, "NAME=VALUE for all ranks; may be repeated")
       ->expected(1)

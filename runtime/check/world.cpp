@@ -168,13 +168,14 @@ struct World::State {
   }
 
   Result<void> run_rank(Rank rank, const Body& body) {
-    Communicator comm({.peers = peers_of(rank),
-                       .members = everyone,
-                       .profile = shape.profile,
-                       .grid = grids[rank.index()].get(),
-                       .make_fabric = [this, rank](const shmem::Peers& peers, Core core) {
-                         return std::make_unique<CheckedFabric>(peers, host_of(rank) + core.index(), machine);
-                       }});
+    Communicator comm(
+        {.peers = peers_of(rank),
+         .members = everyone,
+         .profile = shape.profile,
+         .grid = grids[rank.index()].get(),
+         .make_fabric = [this, rank](const shmem::Peers& peers, std::span<const Rank> /*members*/, Core core) {
+           return std::make_unique<CheckedFabric>(peers, host_of(rank) + core.index(), machine);
+         }});
     try {
       Result<void> result = body(comm);
       if (!result) comm.abort(result.error());

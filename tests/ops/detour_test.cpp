@@ -369,6 +369,9 @@ TEST_CASE("detour: a window that is too small is refused on all, with both sizes
       "all_to_all_detour: 16 slots of 64 bytes are 1024 bytes, the ipc window has 1023: set SHMOE_BUFFSIZE to 1 or "
       "more "
       "(MiB) on every rank");
+  DetourCase exact = c;
+  exact.window = 1024;
+  CHECK(run_case(exact) == "");
   DetourCase none = c;
   none.window = 0;
   CHECK(run_case(none).find("the ipc window has 0 bytes: set SHMOE_BUFFSIZE to 1 or more (MiB)") != std::string::npos);

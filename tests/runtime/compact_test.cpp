@@ -60,7 +60,7 @@ class Pair {
                        .members = {Rank{0}, Rank{1}},
                        .profile = config_.profile,
                        .grid = grid.get(),
-                       .make_fabric = fabric_maker(config_, true)});
+                       .make_fabric = fabric_maker(config_, rank, true)});
     return body(comm, pages_end);
   }
 

@@ -1,8 +1,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <sstream>
+
+#include <unistd.h>
 
 #include "runtime/config.hpp"
 #include "runtime/log.hpp"
@@ -39,6 +43,7 @@ TEST_CASE("defaults are those of the table") {
   CHECK(!config.copy);
   CHECK(config.pin == Pin::none);
   CHECK(config.weak_seed == 0);
+  CHECK(!config.links);
   CHECK(config.strict);
   CHECK(config.log_level == "warn");
   CHECK(config.comm_id.empty());
@@ -96,7 +101,35 @@ TEST_CASE("sizes take suffixes") {
 TEST_CASE("of two names the project's own wins") {
   CHECK(load({{"CAM_BUFFSIZE", "16"}})->ipc_data == Bytes{16 * kMiB});
   CHECK(load({{"CAM_BUFFSIZE", "16"}, {"SHMOE_BUFFSIZE", "32"}})->ipc_data == Bytes{32 * kMiB});
-  CHECK_FALSE(load({{"CAM_BUFFSIZE", "much"}}));
+  CHECK(load({{"CAM_BUFFSIZE", "16"}, {"SHMOE_BUFFSIZE", "0"}})->ipc_data == Bytes{0});
+  CHECK(load({{"CAM_BUFFSIZE", "1048576"}})->ipc_data == Bytes{kMiB * kMiB});
+}
+
+// The published reading takes 300 from "300MB", 204 from a word, and any negative number.
+TEST_CASE("a size of the window that is no number of MiB is refused, under both names and beside a good one") {
+  for (const char* bad : {"much", "", "300MB", "-1", "+1", " 204", "204 ", "1.5", "0x10", "1048577"}) {
+    for (const char* name : {"CAM_BUFFSIZE", "SHMOE_BUFFSIZE"}) {
+      const bool ours = std::string_view(name) == "SHMOE_BUFFSIZE";
+      const auto refused = load({{"CAM_BUFFSIZE", ours ? "16" : bad}, {"SHMOE_BUFFSIZE", ours ? bad : "16"}});
+      REQUIRE_FALSE(refused);
+      CHECK(to_string(refused.error()) ==
+            fmt::format("invalid argument: {} is '{}'; it takes MiB, 0 to 1048576", name, bad));
+    }
+  }
+}
+
+TEST_CASE("links are read from their file, and what is wrong with it is named") {
+  const std::string file = fmt::format("links.{}", getpid());
+  std::ofstream(file) << "ranks 2\n0 1 50\n";
+  CHECK(to_string(*load({{"SHMOE_LINKS", file.c_str()}})->links) == "ranks 2\n0 1 50\n");
+  CHECK_FALSE(load({{"SHMOE_LINKS", ""}})->links);
+  std::ofstream(file) << "ranks 2\n0 2 50\n";
+  CHECK(to_string(load({{"SHMOE_LINKS", file.c_str()}}).error())
+            .starts_with(fmt::format("invalid argument: SHMOE_LINKS: {}:2: '0 2 50': write ", file)));
+  std::filesystem::remove(file);
+  CHECK(to_string(load({{"SHMOE_LINKS", file.c_str()}}).error()).find("SHMOE_LINKS: cannot read " + file) !=
+        std::string::npos);
+  CHECK(to_string(load({{"SHMOE_LINKS", "/"}}).error()).ends_with("/, which should hold links, is not a regular file"));
 }
 
 TEST_CASE("a bad value is named with what the variable takes") {

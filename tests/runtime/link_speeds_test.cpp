@@ -16,6 +16,14 @@ std::string fault_in(const char* text) {
   return links ? "none" : links.error().context;
 }
 
+Config linked(const LinkSpeeds& links, std::int32_t cores = 1) {
+  Config config = small_config(cores);
+  config.links = links;
+  return config;
+}
+
+constexpr double kForever = 1e-6;  // bytes a second
+
 }  // namespace
 
 TEST_CASE("links: what is not named has no limit") {
@@ -37,17 +45,26 @@ TEST_CASE("links: a line that says nothing is named, with what to write") {
   CHECK(fault_in("0 1 5") == "links:1: '0 1 5': write \"ranks N\" first, N from 1 to 4096");
   CHECK(fault_in("ranks 0") == "links:1: 'ranks 0': write \"ranks N\" first, N from 1 to 4096");
   CHECK(fault_in("ranks 4097") == "links:1: 'ranks 4097': write \"ranks N\" first, N from 1 to 4096");
-  for (const char* line :
-       {"0 2 5", "0 0 5", "-1 0 5", "0 1", "0 1 5 6", "0 1 0", "0 1 -3", "0 1 fast", "0 1 5MB", "x 1 5", "0 1 nan"}) {
+  for (const char* line : {"0 2 5", "0 0 5", "-1 0 5", "0 1", "0 1 5 6", "0 1 0", "0 1 -3", "0 1 fast", "0 1 5MB",
+                           "x 1 5", "0 1 nan", "* 2 5", "* * 0", "** 1 5", "0 1 *"}) {
     CAPTURE(line);
-    CHECK(
-        fault_in(fmt::format("ranks 2\n\n{}\n", line).c_str()) ==
-        fmt::format("links:3: '{}': write \"FROM TO SPEED\", two ranks of 0 to 1 and a number of MB/s above 0, or none",
-                    line));
+    CHECK(fault_in(fmt::format("ranks 2\n\n{}\n", line).c_str()) ==
+          fmt::format("links:3: '{}': write \"FROM TO SPEED\", two ranks of 0 to 1, or * for all, and a number of MB/s "
+                      "above 0, or none",
+                      line));
   }
   const Result<LinkSpeeds> missing = LinkSpeeds::load("/nonexistent/links");
   REQUIRE_FALSE(missing);
   CHECK(contains(to_string(missing.error()), "cannot read /nonexistent/links, the file of the links"));
+}
+
+TEST_CASE("links: a star is every rank, and a later line wins") {
+  const Result<LinkSpeeds> links = LinkSpeeds::parse("ranks 3\n* * 10\n1 * none\n* 2 0.5\n1 0 10\n", "f");
+  REQUIRE(links);
+  CHECK(to_string(*links) == "ranks 3\n0 1 10\n0 2 0.5\n1 0 10\n1 2 0.5\n2 0 10\n2 1 10\n");
+  CHECK(to_string(*LinkSpeeds::parse(to_string(*links), "again")) == to_string(*links));
+  CHECK(to_string(*LinkSpeeds::parse("ranks 3\n2 1 none", "f")) == "ranks 3\n2 1 none\n");
+  CHECK(to_string(LinkSpeeds(4)) == "ranks 4\n");
 }
 
 TEST_CASE("links: what goes over one goes one after the other, and different ones at the same time") {
@@ -61,6 +78,15 @@ TEST_CASE("links: what goes over one goes one after the other, and different one
   CHECK(links.arrival(Rank{0}, Bytes{1000}, 3s) == 3s);
   // Idle in between.
   CHECK(links.arrival(Rank{1}, Bytes{1000}, 10s) == 11s);
+}
+
+TEST_CASE("links: a link so slow that no clock counts the time carries for ever") {
+  LinkSpeeds speeds(2);
+  speeds.set(Rank{0}, Rank{1}, 1e-200);
+  RankLinks links(speeds, Rank{0});
+  const Time forever = links.arrival(Rank{1}, Bytes{1000}, 3s);
+  CHECK(forever > std::chrono::years(50));
+  CHECK(links.arrival(Rank{1}, Bytes{1000}, 10s) == forever);
 }
 
 TEST_CASE("throttle: a flag behind a fence, a quiet or its own payload comes no earlier than the link allows") {
@@ -96,11 +122,7 @@ TEST_CASE("throttle: a flag behind a fence, a quiet or its own payload comes no 
     }
     return {};
   };
-  const auto decorate = [&](std::unique_ptr<shmem::Fabric> next, Rank rank,
-                            Core /*core*/) -> std::unique_ptr<shmem::Fabric> {
-    return std::make_unique<ThrottledFabric>(std::move(next), std::make_shared<RankLinks>(speeds, rank), 2);
-  };
-  check_all_well(run_ranks(2, small_config(1), body, decorate));
+  check_all_well(run_ranks(2, linked(speeds), body));
   REQUIRE(took.size() == 3);
   for (const Time time : took) CHECK(time >= kCarried);
 }
@@ -114,11 +136,95 @@ TEST_CASE("throttle: a put where there is no link breaks the contract, and names
       if (context.rank() == Rank{0}) context.put(Rank{1}, Offset{0}, std::span{&word, 1});
     });
   };
-  const auto decorate = [&](std::unique_ptr<shmem::Fabric> next, Rank rank,
-                            Core core) -> std::unique_ptr<shmem::Fabric> {
-    static_cast<void>(core);
-    return std::make_unique<ThrottledFabric>(std::move(next), std::make_shared<RankLinks>(speeds, rank), 2);
-  };
-  const Outcomes outcomes = run_ranks(2, small_config(1), body, decorate);
+  const Outcomes outcomes = run_ranks(2, linked(speeds), body);
   CHECK(contains(text_of(outcomes[0]), "rank 0 writes to rank 1: there is no link between them"));
+}
+
+TEST_CASE("throttle: links are those between ranks of the job, in a communicator of some of them as well") {
+  constexpr Time kCarried = 20ms;
+  LinkSpeeds speeds(3);
+  for (const auto& [from, to] : {std::pair{0, 1}, std::pair{1, 0}}) speeds.set(Rank{from}, Rank{to}, 0);
+  speeds.set(Rank{2}, Rank{1}, 8 / 0.020);
+  const std::vector<Rank> members{Rank{2}, Rank{1}};  // ranks 0 and 1 there
+  Time took{0};
+  check_all_well(run_ranks(3, linked(speeds), [&](World& world) -> Result<void> {
+    if (world.rank() == Rank{0}) return world.all().barrier();
+    const Result<Communicator*> pair = world.communicator(CommunicatorId{1}, members);
+    if (!pair) return pair.error();
+    Result<void> done = (*pair)->launch("throttled", [&](CoreContext& context) {
+      if (context.rank() == Rank{1}) return;
+      const std::uint64_t word = 1;
+      const Time start = context.fabric().now();
+      context.put(Rank{1}, Offset{0}, std::span{&word, 1});
+      context.quiet();
+      took = context.fabric().now() - start;
+    });
+    if (!done) return done;
+    return world.all().barrier();
+  }));
+  CHECK(took >= kCarried);
+}
+
+TEST_CASE("throttle: links of another number of ranks are refused before anybody starts") {
+  for (const std::int32_t ranks : {1, 3}) {
+    bool ran = false;
+    const Result<void> refused = World::run_as_threads(2, linked(LinkSpeeds(ranks)), [&](World&) -> Result<void> {
+      ran = true;
+      return {};
+    });
+    REQUIRE_FALSE(refused);
+    CHECK_FALSE(ran);
+    CHECK(
+        to_string(refused.error()) ==
+        fmt::format("invalid argument: the links are those of {} ranks, the job has 2: write \"ranks 2\" into the file",
+                    ranks));
+  }
+}
+
+// Rank 0 has sent over a link that carries for ever when it says so; what it waits for there no rank can end but by an
+// abort.
+TEST_CASE("throttle: whoever is held by a link goes on when the job is given up") {
+  LinkSpeeds speeds(3);
+  speeds.set(Rank{0}, Rank{1}, kForever);
+  enum class How { fence, quiet, put_signal };
+  for (const How how : {How::fence, How::quiet, How::put_signal}) {
+    const Outcomes outcomes = run_ranks(3, linked(speeds), [&](World& world) -> Result<void> {
+      return world.all().launch("held", [&](CoreContext& context) {
+        const Slot told = context.slots().flag().at(0, Rank{0});
+        const std::uint64_t word = 1;
+        if (context.rank() == Rank{0}) {
+          context.put(Rank{1}, Offset{0}, std::span{&word, 1});
+          context.signal(Rank{2}, told, shmem::SignalOp::set, 1);
+          if (how == How::fence) context.fence(Rank{1});
+          if (how == How::quiet) context.quiet();
+          if (how == How::put_signal) {
+            context.put_signal(Rank{1}, Offset{0}, std::as_bytes(std::span{&word, 1}), told, shmem::SignalOp::set, 1);
+          }
+        }
+        if (context.rank() == Rank{2}) {
+          consume_token(context.wait(told, Compare::at_least, 1));
+          throw std::runtime_error("rank 2 has seen enough");
+        }
+        consume_token(context.wait(context.slots().flag().at(0, Rank{2}), Compare::at_least, 1));
+      });
+    });
+    for (const auto& outcome : outcomes) CHECK(contains(text_of(outcome), "rank 2 has seen enough"));
+  }
+}
+
+TEST_CASE("throttle: whoever gives up does not wait for its own links") {
+  LinkSpeeds speeds(2);
+  speeds.set(Rank{0}, Rank{1}, kForever);
+  const Outcomes outcomes = run_ranks(2, linked(speeds, 2), [&](World& world) -> Result<void> {
+    return world.all().launch("gives up", [&](CoreContext& context) {
+      const std::uint64_t word = 1;
+      if (context.rank() == Rank{0}) {
+        context.put(Rank{1}, Offset{8 * context.core().index()}, std::span{&word, 1});
+        if (context.core() == Core{0}) throw std::runtime_error("core 0 has seen enough");
+        context.quiet();
+      }
+      consume_token(context.wait(context.slots().flag().at(0, Rank{0}), Compare::at_least, 1));
+    });
+  });
+  for (const auto& outcome : outcomes) CHECK(contains(text_of(outcome), "core 0 has seen enough"));
 }

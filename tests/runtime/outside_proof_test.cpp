@@ -45,7 +45,7 @@ class Observed {
                        .members = {Rank{0}, Rank{1}},
                        .profile = config_.profile,
                        .grid = grid.get(),
-                       .make_fabric = fabric_maker(config_, true)});
+                       .make_fabric = fabric_maker(config_, rank, true)});
     const Result<void> done = comm.launch("ring", [&](CoreContext& context) { body(context); });
     CHECK(done.has_value());
   }

@@ -152,6 +152,13 @@ SHMOE_CORES=4 start cards 3 2 2 barriers 1
 finish
 same_on_all 'different settings' cards 0 2 \
   'mismatch: rank 2 has cores 4, rank 0 has cores 2: start every rank with the same SHMOE_CORES'
+unset SHMOE_BUFFSIZE
+CAM_BUFFSIZE=4 start window 3 0 1 barriers 1
+CAM_BUFFSIZE=5 start window 3 2 2 barriers 1
+export SHMOE_BUFFSIZE=0
+finish
+same_on_all 'different windows' window 0 2 \
+  'mismatch: rank 2 has buffsize 5242880 bytes, rank 0 has buffsize 4194304 bytes: start every rank with the same SHMOE_BUFFSIZE'
 echo 'passed: different settings are one error on every rank'
 
 # What one rank cannot have, all ranks say. A sanitised program does not start within such limits.

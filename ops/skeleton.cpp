@@ -8,6 +8,8 @@ constexpr std::uint32_t kSent = 1;  // the only phase
 
 }  // namespace
 
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& /*comm*/, const RotateArgs& /*args*/) { return {}; }
+
 Handshake rotate_handshake(const RotateArgs& args, const shmem::BlockMap& map, Rank rank, std::uint64_t heap_history) {
   runtime::CallCard card("rotate");
   card.with("row bytes", static_cast<std::int64_t>(args.row.size()))

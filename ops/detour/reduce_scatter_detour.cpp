@@ -21,6 +21,30 @@ bool reads_in_place(const ReduceScatterArgs& args, const DetourCall& call) {
   return args.x_at.has_value() && call.group().detours() == 0;
 }
 
+/// What a core takes, in bytes of each of its parts.
+struct TermRoom {
+  std::int64_t carried = 0;  // of a symmetric x on its way to the window
+  std::int64_t term = 0;     // of each source at a time
+  std::int64_t terms = 0;    // sources
+
+  [[nodiscard]] Bytes share() const {
+    return scratch_part<std::byte>(carried) + scratch_part<std::byte>(term * terms) +
+           scratch_part<shmem::ReadView<std::byte>>(terms) + scratch_part<std::span<const std::byte>>(terms);
+  }
+};
+
+TermRoom room_of(const ReduceScatterArgs& args, const DetourCall& call, std::int32_t cores) {
+  if (!call.position()) return {};
+  const auto part_of = [&](std::int64_t elements) {
+    return std::min(call.bytes(split(elements, cores, 0).size()), kTermBytes);
+  };
+  const bool in_place = reads_in_place(args, call);
+  const bool carries = args.x_at.has_value() && !in_place && call.group().size() > 1;
+  const std::int64_t mine = in_place ? call.chunk(*call.position()).size() : call.shards(*call.position()).length();
+  return {
+      .carried = carries ? part_of(call.shards(0).length()) : 0, .term = part_of(mine), .terms = call.group().size()};
+}
+
 /// One core's part of a call.
 class ReduceScatterCore {
  public:
@@ -32,7 +56,16 @@ class ReduceScatterCore {
         call_(call),
         me_(*call.position()),
         positions_(call.group().size()),
-        event_(static_cast<std::uint32_t>(context.core().value())) {}
+        event_(static_cast<std::uint32_t>(context.core().value())),
+        room_(room_of(args, call, context.cores())),
+        scratch_(context, args.workspace, room_.share()),
+        carried_(scratch_.take<std::byte>(room_.carried)),
+        terms_(scratch_.take<std::byte>(room_.term * room_.terms)),
+        views_(&scratch_),
+        rows_(&scratch_) {
+    views_.reserve(static_cast<std::size_t>(room_.terms));
+    rows_.reserve(static_cast<std::size_t>(room_.terms));
+  }
 
   void send_and_reduce() {
     for (std::int32_t step = 1; step < positions_; ++step) send(position(step));
@@ -90,12 +123,10 @@ class ReduceScatterCore {
     const std::uint64_t first = in_x(target, elements.first).value();
     const std::int64_t whole = call_.bytes(elements.size());
     if (!args_.x_at) return act(0, args_.x.subspan(first, static_cast<std::size_t>(whole)));
-    const Scratch scratch(context_.workspace(), static_cast<std::size_t>(std::min(whole, kTermBytes)));
     for (std::int64_t done = 0; done < whole; done += kTermBytes) {
       const auto size = static_cast<std::size_t>(std::min(kTermBytes, whole - done));
       const Offset from = *args_.x_at + Bytes{first + static_cast<std::uint64_t>(done)};
-      const auto view =
-          context_.read<std::byte>(context_.rank(), from, scratch.bytes().first(size), shmem::Witness::own());
+      const auto view = context_.read<std::byte>(context_.rank(), from, carried_.first(size), shmem::Witness::own());
       act(done, view.data());
     }
   }
@@ -114,32 +145,28 @@ class ReduceScatterCore {
   void reduce(Slice elements, const shmem::Witness& arrived, TermOf term_of) {
     const std::int64_t whole = call_.bytes(elements.size());
     const auto first = static_cast<std::size_t>(call_.bytes(elements.first));
-    const auto block = static_cast<std::size_t>(std::min(whole, kTermBytes));
-    const Scratch scratch(context_.workspace(), block * static_cast<std::size_t>(positions_));
+    const auto block = static_cast<std::size_t>(room_.term);
     for (std::int64_t done = 0; done < whole; done += kTermBytes) {
       const auto size = static_cast<std::size_t>(std::min(kTermBytes, whole - done));
       const Bytes skipped{static_cast<std::uint64_t>(done)};
-      std::pmr::vector<TermView> views(context_.workspace());
-      views.reserve(static_cast<std::size_t>(positions_));
-      std::pmr::vector<std::span<const std::byte>> rows(context_.workspace());
-      rows.reserve(static_cast<std::size_t>(positions_));
       const auto read = [&](Rank memory, Offset at, std::size_t place) {
-        views.push_back(
-            context_.read<std::byte>(memory, at + skipped, scratch.bytes().subspan(place * block, size), arrived));
-        rows.push_back(views.back().data());
+        views_.push_back(context_.read<std::byte>(memory, at + skipped, terms_.subspan(place * block, size), arrived));
+        rows_.push_back(views_.back().data());
       };
       const Bytes own = in_x(me_, elements.first);
       if (args_.x_at) {
         read(context_.rank(), *args_.x_at + own, 0);
       } else {
-        rows.push_back(args_.x.subspan((own + skipped).value(), size));
+        rows_.push_back(args_.x.subspan((own + skipped).value(), size));
       }
       for (std::int32_t step = 1; step < positions_; ++step) {
         const Term term = term_of(step);
         read(term.memory, term.at, static_cast<std::size_t>(step));
       }
-      reduce_rows(call_.shape().type, args_.reduction, rows,
+      reduce_rows(call_.shape().type, args_.reduction, rows_,
                   args_.y.subspan(first + static_cast<std::size_t>(done), size));
+      rows_.clear();
+      views_.clear();
     }
   }
 
@@ -150,6 +177,12 @@ class ReduceScatterCore {
   std::int32_t me_;
   std::int32_t positions_;
   std::uint32_t event_;
+  TermRoom room_;
+  Scratch scratch_;
+  std::span<std::byte> carried_;
+  std::span<std::byte> terms_;
+  std::pmr::vector<TermView> views_;
+  std::pmr::vector<std::span<const std::byte>> rows_;
 };
 
 constexpr std::int32_t kPublishedRanks = 16;
@@ -177,6 +210,10 @@ void check_published(const runtime::Communicator& comm, const ReduceScatterArgs&
 
 }  // namespace
 
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const ReduceScatterArgs& args) {
+  return reduce_scatter_call(comm, args).workspace_size();
+}
+
 DetourCall reduce_scatter_call(const runtime::Communicator& comm, const ReduceScatterArgs& args) {
   DetourCall call(comm, "reduce_scatter_detour", args.shape);
   if (!comm.profile().handshake) {
@@ -193,6 +230,7 @@ DetourCall reduce_scatter_call(const runtime::Communicator& comm, const ReduceSc
   }
   if (call.position()) call.need_tensor("y", args.y.size(), call.chunk(*call.position()).size());
   if (!reads_in_place(args, call) && call.group().size() > 1) call.need_window();
+  call.need_workspace(args.workspace, room_of(args, call, comm.cores()).share());
   return call;
 }
 

@@ -26,9 +26,10 @@ struct ReduceScatterArgs {
   DetourShape shape;
   Reduction reduction = Reduction::sum;
   // One of the two.
-  std::span<const std::byte> x = {};  // [L] of the type, any own memory
-  std::optional<Offset> x_at = {};    // the same, symmetric
-  std::span<std::byte> y = {};        // out: [own chunk], any own memory
+  std::span<const std::byte> x = {};    // [L] of the type, any own memory
+  std::optional<Offset> x_at = {};      // the same, symmetric
+  std::span<std::byte> y = {};          // out: [own chunk], any own memory
+  std::span<std::byte> workspace = {};  // own memory, workspace_size of it or more; none: that of the cores
 };
 
 /// The order of the sums does not depend on cores, shards or schedule: results are equal to the bit.
@@ -42,6 +43,9 @@ struct ReduceScatterArgs {
 ///          aborted, deadline
 /// Source:  reduce_scatter_detour; with the group of all ranks the plain reduce-scatter
 Result<void> reduce_scatter_detour(runtime::Communicator& comm, const ReduceScatterArgs& args);
+
+/// Units:   bytes; a call of these arguments is refused with fewer
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const ReduceScatterArgs& args);
 
 /// What this rank brings into the entry barrier.
 /// Order:   sends nothing

@@ -1,5 +1,6 @@
 #include "ops/tile/reverse_all2all.hpp"
 
+#include "ops/ep/place.hpp"
 #include "ops/tile/credits.hpp"
 #include "ops/tile/residency.hpp"
 #include "ops/tile/tile.hpp"
@@ -145,6 +146,8 @@ std::string fault_text(const runtime::Communicator& comm, const All2AllArgs& arg
     return fmt::format("{} bytes of buffers at offset {} reach past the end of the block ({} bytes)", needed,
                        args.buffers, block);
   }
+  const RowBuffer buffers{.name = "buffers", .at = args.buffers, .rows = 1, .row_bytes = needed};
+  if (const auto fault = block_fault(buffers, comm)) return fault->context;
   const shmem::SlotFamily& signals = args.signals;
   const bool enough = signals.buffers >= static_cast<std::uint32_t>(tiling.buffers) &&
                       signals.sources >= static_cast<std::uint32_t>(comm.ranks()) &&
@@ -222,6 +225,10 @@ Handshake all2all_handshake(const runtime::Communicator& comm, All2AllWay way, c
     handshake.fault = fault_of(comm.rank(), Errc::invalid_argument, fmt::format("{}: {}", name_of(way), text));
   }
   return handshake;
+}
+
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const All2AllArgs& args) {
+  return {.symmetric = All2AllTasks(args.shape, args.tiling, comm.ranks()).buffer_bytes()};
 }
 
 void all2all_program(runtime::CoreContext& context, All2AllWay way, const All2AllArgs& args) {

@@ -21,23 +21,9 @@ bool reads_in_place(const ReduceScatterArgs& args, const DetourCall& call) {
   return args.x_at.has_value() && call.group().detours() == 0;
 }
 
-/// What a core takes, in bytes of each of its parts.
-struct TermRoom {
-  std::int64_t carried = 0;  // of a symmetric x on its way to the window
-  std::int64_t term = 0;     // of each source at a time
-  std::int64_t terms = 0;    // sources
-
-  [[nodiscard]] Bytes share() const {
-    return scratch_part<std::byte>(carried) + scratch_part<std::byte>(term * terms) +
-           scratch_part<shmem::ReadView<std::byte>>(terms) + scratch_part<std::span<const std::byte>>(terms);
-  }
-};
-
 TermRoom room_of(const ReduceScatterArgs& args, const DetourCall& call, std::int32_t cores) {
   if (!call.position()) return {};
-  const auto part_of = [&](std::int64_t elements) {
-    return std::min(call.bytes(split(elements, cores, 0).size()), kTermBytes);
-  };
+  const auto part_of = [&](std::int64_t elements) { return term_bytes(elements, call.shape().type, cores); };
   const bool in_place = reads_in_place(args, call);
   const bool carries = args.x_at.has_value() && !in_place && call.group().size() > 1;
   const std::int64_t mine = in_place ? call.chunk(*call.position()).size() : call.shards(*call.position()).length();
@@ -209,6 +195,15 @@ void check_published(const runtime::Communicator& comm, const ReduceScatterArgs&
 }
 
 }  // namespace
+
+Bytes TermRoom::share() const {
+  return scratch_part<std::byte>(carried) + scratch_part<std::byte>(term * terms) +
+         scratch_part<shmem::ReadView<std::byte>>(terms) + scratch_part<std::span<const std::byte>>(terms);
+}
+
+std::int64_t term_bytes(std::int64_t elements, Element type, std::int32_t cores) {
+  return std::min(split(elements, cores, 0).size() * bytes_of_element(type), kTermBytes);
+}
 
 runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const ReduceScatterArgs& args) {
   return reduce_scatter_call(comm, args).workspace_size();

@@ -51,6 +51,18 @@ runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const R
 /// Order:   sends nothing
 DetourCall reduce_scatter_call(const runtime::Communicator& comm, const ReduceScatterArgs& args);
 
+/// What a core takes for itself.
+/// Units:   bytes
+struct TermRoom {
+  std::int64_t carried = 0;  // of a symmetric x on its way to the window
+  std::int64_t term = 0;     // of each source at a time
+  std::int64_t terms = 0;    // sources, this rank included
+
+  [[nodiscard]] Bytes share() const;
+};
+/// Bytes of `elements` that a core of `cores` works on at a time: all stay in its cache, those of every source.
+std::int64_t term_bytes(std::int64_t elements, Element type, std::int32_t cores);
+
 /// Order:   as reduce_scatter_detour
 void reduce_scatter_kernel(runtime::CoreContext& context, const ReduceScatterArgs& args, const DetourCall& call);
 

@@ -45,7 +45,7 @@ runtime::Operator all_to_all_entry() {
       .family = "detour",
       .header = "ops/detour/all_to_all_detour.hpp",
       .does = "all-to-all among some ranks, with the memory of the others as further ways",
-      .published = {"all2_all_detour"},
+      .published = {"all_to_all_detour", "all2_all_detour"},
       .calls = {"all_to_all_detour"},
       .variants = {elements_of({"fp16", "bf16", "fp32", "int32"}),
                    group_of_call(),
@@ -53,9 +53,11 @@ runtime::Operator all_to_all_entry() {
                    profiles()},
       .needs = {.slots = kDetourSlots, .symmetric = {"y_at, on request"}, .window = kDetourWindow},
       .stages = {"enter: BarrierAll of all ranks", "send shards, flag", "keep the own chunk", "wait, receive shards"},
-      .limits =
-          {{.of = "ranks", .safe = {.least = 1}, .published = {{1, 384}}},
-           {.of = "elements", .safe = {0, kMostDetourElements}, .published = runtime::Range{}, .besides = "as the window holds"}},
+      .limits = {{.of = "ranks", .safe = {.least = 1}, .published = {{1, 384}}},
+                 {.of = "elements",
+                  .safe = {0, kMostDetourElements},
+                  .published = runtime::Range{},
+                  .besides = "as the window holds"}},
       .workspace = [](const CallShape& s) { return of_all_cores(s, Bytes{0}, DetourExample(s).window()); },
   };
 }

@@ -70,6 +70,7 @@ Result<void> notify(runtime::Communicator& comm, const NotifyArgs& args, NotifyT
 /// Units:   bytes; a call of these arguments is refused with fewer
 runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const NotifyArgs& args);
 /// Of it, each core's.
+/// Order:   sends nothing
 Bytes notify_share(std::int32_t experts);
 
 /// What this rank brings into the barrier: experts, owner map, K, the place of the counts and the heap; layout's fault.

@@ -99,7 +99,6 @@ Handshake afd_handshake(const char* op, const AfdPlace& place, const runtime::Co
   const RowBuffer window{
       .name = "window", .at = place.window, .rows = 1, .row_bytes = afd_window_bytes(shape, comm.profile()).value()};
   handshake.fault = place_fault(window, comm.map(), comm.rank());
-  if (!handshake.fault) handshake.fault = block_fault(window, comm);
   return handshake;
 }
 

@@ -15,13 +15,4 @@ std::optional<Error> place_fault(const RowBuffer& buffer, const shmem::BlockMap&
                               map.user_data.end()));
 }
 
-std::optional<Error> block_fault(const RowBuffer& buffer, const runtime::Communicator& comm) {
-  const Bytes block = comm.heap().size_of(buffer.at);
-  const std::uint64_t needed = static_cast<std::uint64_t>(buffer.rows) * buffer.row_bytes;
-  if (block == Bytes{0} || needed <= block.value()) return std::nullopt;
-  return fault_of(comm.rank(), Errc::invalid_argument,
-                  fmt::format("{}: {} bytes are needed, the block allocated at offset {} has {}", buffer.name, needed,
-                              buffer.at, block));
-}
-
 }  // namespace shmoe::ops

@@ -21,8 +21,4 @@ struct RowBuffer {
 /// Errors:  invalid_argument where it lies neither in the heap nor in the user data: it would cover flags
 std::optional<Error> place_fault(const RowBuffer& buffer, const shmem::BlockMap& map, Rank rank);
 
-/// Of memory that one allocation gave.
-/// Errors:  invalid_argument where a block of the heap begins there and is shorter: then it would cover what comes next
-std::optional<Error> block_fault(const RowBuffer& buffer, const runtime::Communicator& comm);
-
 }  // namespace shmoe::ops

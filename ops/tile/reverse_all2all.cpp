@@ -1,6 +1,5 @@
 #include "ops/tile/reverse_all2all.hpp"
 
-#include "ops/ep/place.hpp"
 #include "ops/tile/credits.hpp"
 #include "ops/tile/residency.hpp"
 #include "ops/tile/tile.hpp"
@@ -146,8 +145,6 @@ std::string fault_text(const runtime::Communicator& comm, const All2AllArgs& arg
     return fmt::format("{} bytes of buffers at offset {} reach past the end of the block ({} bytes)", needed,
                        args.buffers, block);
   }
-  const RowBuffer buffers{.name = "buffers", .at = args.buffers, .rows = 1, .row_bytes = needed};
-  if (const auto fault = block_fault(buffers, comm)) return fault->context;
   const shmem::SlotFamily& signals = args.signals;
   const bool enough = signals.buffers >= static_cast<std::uint32_t>(tiling.buffers) &&
                       signals.sources >= static_cast<std::uint32_t>(comm.ranks()) &&

@@ -65,7 +65,7 @@ Result<void> reverse_all2all(runtime::Communicator& comm, const All2AllArgs& arg
 /// Errors:  as reverse_all2all
 Result<void> forward_all2all(runtime::Communicator& comm, const All2AllArgs& args);
 
-/// Units:   bytes; all of it symmetric, refused where the block at args.buffers has fewer
+/// Units:   bytes; all of it symmetric, refused where the block of the communicator has fewer from args.buffers on
 runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const All2AllArgs& args);
 
 /// What this rank brings into the entry barrier.

@@ -62,7 +62,7 @@ class Printed(cli.Case):
         self.assertLessEqual(max(map(len, lines)), 120)
         first_words = [line.split()[0] for line in lines if line and not line.startswith(" ")]
         self.assertEqual(first_words[1:-1], [entry["name"] for entry in report()["operators"]])
-        self.assertIn("hidden 1 to 268435456 (1024 to", done.stdout)
+        self.assertIn("hidden 1 to 268435456 (1024", done.stdout)
 
     def test_one_by_its_own_or_its_published_name(self):
         for name in ("dispatch_normal", "moe_dispatch_normal_zb"):

@@ -41,10 +41,10 @@ std::vector<std::int64_t> ends_of(const Range& range, Ends which) {
 }
 
 /// Tries a call with each value, on threads as ranks, on which all agree.
-using Call = std::function<Result<void>(runtime::Communicator&, std::int64_t)>;
+using Attempt = std::function<Result<void>(runtime::Communicator&, std::int64_t)>;
 
 void check_values(const std::vector<std::int64_t>& values, Ends expected, std::int32_t ranks,
-                  const runtime::Config& config, const Call& call) {
+                  const runtime::Config& config, const Attempt& call) {
   const auto body = [&](runtime::World& world) -> Result<void> {
     for (const std::int64_t value : values) {
       const Result<void> done = call(world.all(), value);
@@ -138,7 +138,8 @@ Result<void> a2e_with(runtime::Communicator& comm, std::int64_t value, const Set
   }
   const ops::AfdSignals signals = ops::afd_signals(comm.slots());
   const ops::AfdPlace place{.shape = shape, .window = window, .signals = signals};
-  std::vector<std::byte> expand_x(fits && comm.rank() == Rank{0} ? shape.capacity(Rank{0}) * shape.row_bytes() : 0);
+  std::vector<std::byte> expand_x(
+      fits && comm.rank() == Rank{0} ? static_cast<std::size_t>(shape.capacity(Rank{0})) * shape.row_bytes() : 0);
   ops::A2eTables tables;
   if (Result<void> done = ops::a2e(comm, {.place = place, .expand_x = expand_x}, tables); !done) return done;
   return ops::e2a(comm, {.place = place, .a2e = tables});

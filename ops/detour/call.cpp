@@ -47,7 +47,7 @@ void DetourCall::need_window() {
   window_needed_ = slots_.size();
   const std::uint64_t needed = window_needed_.value();
   if (needed > window.size.value()) {
-    refuse(
+    return refuse(
         fmt::format("{} slots of {} bytes are {} bytes, the ipc window has {}: set SHMOE_BUFFSIZE to {} or more (MiB) "
                     "on every rank, or send less at a time",
                     group_.size() * group_.size(), slots_.slot(), needed, window.size,

@@ -112,6 +112,8 @@ void check_low_latency(std::string_view op, std::string_view of, Ends ends,
       if (dispatch) dispatch(rows, value);
       Result<void> done = ops::dispatch_low_latency(bench.comm, rows, tables);
       if (done && combine) {
+        step.run_experts();
+        step.clear_sums();
         ops::CombineLowLatencyArgs sums = step.combine_args();
         combine(sums, value);
         done = ops::combine_low_latency(bench.comm, sums);

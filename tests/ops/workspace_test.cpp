@@ -373,6 +373,22 @@ TEST_CASE("the registry counts for collectives what a call of that shape needs")
   CHECK_MESSAGE(done, to_string(done.error()));
 }
 
+TEST_CASE("a detour collective without a window is refused with the bytes that it needs") {
+  const auto done = run_ranks(2, collective_config(1), [&](runtime::Communicator& comm) -> Result<void> {
+    const Bytestring x(80);
+    Bytestring y(80);
+    const ops::AllToAllArgs args{.shape = {.type = ops::Element::fp32, .elements = 20}, .x = x, .y = y};
+    const Result<void> called = ops::all_to_all_detour(comm, args);
+    REQUIRE(!called);
+    CHECK(called.error().code == Errc::invalid_argument);
+    CHECK(workspace_size(comm, args).symmetric == Bytes{4 * 64});
+    CHECK_MESSAGE(called.error().context.find("are 256 bytes, the ipc window has 0") != std::string::npos,
+                  to_string(called.error()));
+    return comm.barrier();
+  });
+  CHECK_MESSAGE(done, to_string(done.error()));
+}
+
 TEST_CASE("the buffers of an all-to-all over heads may end where the block ends, and not behind") {
   const auto done = run_ranks(2, collective_config(2), [&](runtime::Communicator& comm) -> Result<void> {
     Bytestring x(6 * 2 * 3 * 32 * 2);

@@ -50,7 +50,7 @@ class LowLatencySender {
         sync_(&sync),
         args_(&args),
         tables_(&tables),
-        scratch_(context, args.workspace, sync.fault() ? Bytes{0} : share_of(args)) {}
+        scratch_(context, args.workspace, tables.columns == 0 ? Bytes{0} : share_of(args)) {}
 
   void run() {
     sync_->publish();

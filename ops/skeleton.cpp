@@ -1,5 +1,7 @@
 #include "ops/skeleton.hpp"
 
+#include "ops/registry.hpp"
+
 namespace shmoe::ops {
 
 namespace {
@@ -7,6 +9,8 @@ namespace {
 constexpr std::uint32_t kSent = 1;  // the only phase
 
 }  // namespace
+
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& /*comm*/, const RotateArgs& /*args*/) { return {}; }
 
 Handshake rotate_handshake(const RotateArgs& args, const shmem::BlockMap& map, Rank rank, std::uint64_t heap_history) {
   runtime::CallCard card("rotate");
@@ -45,6 +49,22 @@ Result<void> rotate(runtime::Communicator& comm, const RotateArgs& args) {
   const Handshake handshake = rotate_handshake(args, comm.map(), comm.rank(), comm.heap_history());
   return launch_collective(comm, "rotate", handshake,
                            [&](runtime::CoreContext& context) { rotate_kernel(context, args, handshake); });
+}
+
+void register_skeleton(runtime::Registry& registry) {
+  registry.add({
+      .name = "rotate",
+      .family = "skeleton",
+      .header = "ops/skeleton.hpp",
+      .does = "hands a row to the right neighbour: the operator to copy",
+      .calls = {"rotate"},
+      .variants = {profiles()},
+      .needs = {.slots = "barrier and flag [source][core] of the communicator",
+                .symmetric = {"inbox, as long as the row"}},
+      .stages = {"enter: BarrierAll", "send a part, flag", "wait for the left neighbour's", "SyncAll"},
+      .limits = {{.of = "bytes of the row", .safe = {}}},
+      .workspace = [](const runtime::CallShape& /*shape*/) { return runtime::WorkspaceSize{}; },
+  });
 }
 
 }  // namespace shmoe::ops

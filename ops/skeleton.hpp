@@ -14,6 +14,7 @@
 
 #include "ops/handshake.hpp"
 #include "runtime/communicator.hpp"
+#include "runtime/registry.hpp"
 
 namespace shmoe::ops {
 
@@ -28,6 +29,10 @@ struct RotateArgs {
 /// Errors:  in safe on every rank the same, and nothing written: mismatch of length, inbox or heaps; invalid_argument where
 ///          the inbox reaches past the block. Of waits, each rank its own: peer_lost, aborted, deadline
 Result<void> rotate(runtime::Communicator& comm, const RotateArgs& args);
+
+/// Nothing: a part of the row goes out as it is.
+/// Units:   bytes
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const RotateArgs& args);
 
 /// What this rank brings into the entry barrier.
 /// Order:   sends nothing

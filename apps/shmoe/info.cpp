@@ -1,14 +1,17 @@
-// shmoe info: the machine, what started us, the settings, the memory map.
+// shmoe info: the machine, what started us, the settings, the memory map, the operators.
 
 #include <memory>
+#include <span>
 
 #include <fmt/ranges.h>
 
 #include "apps/shmoe/command.hpp"
 #include "apps/shmoe/layout_view.hpp"
 #include "apps/shmoe/machine.hpp"
+#include "apps/shmoe/operators_view.hpp"
 #include "bootstrap/launch.hpp"
 #include "bootstrap/rendezvous_file.hpp"
+#include "ops/registry.hpp"
 #include "runtime/config.hpp"
 #include "runtime/copy_choice.hpp"
 #include "runtime/pinning.hpp"
@@ -19,10 +22,14 @@ namespace {
 constexpr const char* kDescription =
     "Says what shmoe finds: the machine, what started this process, and every setting with its value.\n\n"
     "  shmoe info\n"
-    "  shmoe info --layout --ranks 384 --cores 8       memory map of one communicator";
+    "  shmoe info --layout --ranks 384 --cores 8       memory map of one communicator\n"
+    "  shmoe info --ops                                every operator: variants, needs, limits\n"
+    "  shmoe info --ops combine_normal --ranks 64      everything about one, with the memory of a call";
 
 struct InfoOptions {
   bool layout = false;
+  bool operators = false;
+  std::string one_operator;  // none: all
   bool json = false;
   bool settings_markdown = false;
   std::int32_t ranks = 8;
@@ -115,7 +122,35 @@ std::string runtime_folder() {
   return folder ? folder->native() : to_string(folder.error());
 }
 
+nlohmann::ordered_json operators_json(std::span<const runtime::Operator> entries, const runtime::CallShape& example) {
+  nlohmann::ordered_json json{{"schema", 1}, {"command", "shmoe info --ops"}, {"example", to_json(example)}};
+  json["operators"] = nlohmann::ordered_json::array();
+  for (const runtime::Operator& entry : entries) json["operators"].push_back(to_json(entry, example));
+  return json;
+}
+
+int info_of_operators(const InfoOptions& options) {
+  const runtime::Registry registry = ops::all_operators();
+  runtime::CallShape example{.ranks = options.ranks};
+  example.cores = options.cores.value_or(example.cores);
+  std::span<const runtime::Operator> entries = registry.operators();
+  if (!options.one_operator.empty()) {
+    const auto entry = registry.find(options.one_operator);
+    if (!entry) return failed("shmoe info", entry.error());
+    entries = {*entry, 1};
+  }
+  if (options.json) {
+    fmt::print("{}\n", operators_json(entries, example).dump(2));
+  } else if (options.one_operator.empty()) {
+    fmt::print("{}", operators_table(registry));
+  } else {
+    fmt::print("{}", operator_text(entries.front(), example));
+  }
+  return 0;
+}
+
 int info(const InfoOptions& options) {
+  if (options.operators) return info_of_operators(options);
   if (options.settings_markdown) {
     fmt::print("{}", runtime::settings_markdown());
     return 0;
@@ -157,9 +192,12 @@ void add_info(CLI::App& app, Invocation& invocation) {
   std::vector<std::string> profiles;
   for (const Profile& profile : kProfiles) profiles.emplace_back(name_of(profile.id));
   command->add_flag("--layout", options->layout, "the memory map of a communicator's block");
+  CLI::Option* operators = command->add_option("--ops", options->one_operator, "the operators, or one with everything")
+                               ->expected(0, 1)
+                               ->type_name("[NAME]");
   command->add_flag("--json", options->json, "as one JSON object");
   command->add_flag("--settings-markdown", options->settings_markdown, "the table of settings in the README");
-  command->add_option("--ranks", options->ranks, "ranks of the map, default 8; implies --layout")
+  command->add_option("--ranks", options->ranks, "ranks of the map, default 8; implies --layout, but for --ops")
       ->check(CLI::Range(1, 4096).description(""))
       ->type_name("R");
   command->add_option("--cores", options->cores, "cores of the map, default SHMOE_CORES; likewise")
@@ -169,7 +207,8 @@ void add_info(CLI::App& app, Invocation& invocation) {
       ->check(CLI::IsMember(profiles).description(""))
       ->type_name("NAME");
   // What only the map has means the map.
-  command->callback([options, command, &invocation] {
+  command->callback([options, operators, command, &invocation] {
+    options->operators = operators->count() > 0;
     for (const char* of_map : {"--ranks", "--cores", "--profile"}) options->layout |= command->count(of_map) > 0;
     invocation.exit_code = info(*options);
   });

@@ -18,6 +18,18 @@ std::span<T> part_of(std::span<T> all, std::int64_t first, std::int64_t count, s
   return all.subspan(static_cast<std::size_t>(first) * size, static_cast<std::size_t>(count) * size);
 }
 
+/// Of an attention rank.
+Bytes share_of(const A2eArgs& args) {
+  const AfdShape& shape = args.place.shape;
+  const auto rows = static_cast<std::int64_t>(args.x.size() / shape.row_bytes());
+  return a2e_share(args.active_mask.empty() ? rows : 0, shape);
+}
+
+Bytes share_of(const A2eArgs& args, const runtime::Communicator& comm) {
+  const bool sends = comm.profile().handshake && !args.place.shape.ranks.is_expert(comm.rank());
+  return sends ? share_of(args) : Bytes{0};
+}
+
 /// One core of an attention rank.
 class A2eSender {
  public:
@@ -26,7 +38,8 @@ class A2eSender {
         args_(&args),
         shape_(&args.place.shape),
         round_(&round),
-        window_(AfdWindow::of(args.place.shape)) {}
+        window_(AfdWindow::of(args.place.shape)),
+        scratch_(context, args.workspace, share_of(args)) {}
 
   void run() {
     if (has_role(0)) send_batch_size();
@@ -61,26 +74,26 @@ class A2eSender {
     if (!args_->active_mask.empty()) {
       stage(window_.active_mask, args_->active_mask);
     } else {
-      const std::pmr::vector<std::uint8_t> all(static_cast<std::size_t>(rows), 1, context_->workspace());
+      const std::pmr::vector<std::uint8_t> all(static_cast<std::size_t>(rows), 1, &scratch_);
       stage(window_.active_mask, all);
     }
     raise(AfdFlag::batch_size);
   }
 
   void stage_rows(const Slice& rows) {
+    const auto q = scratch_.take<std::byte>(shape_->quant == Quant::int8 ? shape_->hidden : 0);
     each_run(args_->active_mask, rows, [&](const Slice& run, bool active) {
       if (!active) return;
-      if (shape_->quant == Quant::int8) return quantise(run);
+      if (shape_->quant == Quant::int8) return quantise(run, q);
       const Bytes at = window_.rows + Bytes{shape_->row_bytes()} * static_cast<std::uint64_t>(run.first);
       stage(at, part_of(args_->x, run.first, run.size(), shape_->row_bytes()));
     });
   }
-  void quantise(const Slice& rows) {
-    const Scratch q(context_->workspace(), static_cast<std::size_t>(shape_->hidden));
+  void quantise(const Slice& rows, std::span<std::byte> q) {
     for (std::int64_t row = rows.first; row < rows.last; ++row) {
       const auto index = static_cast<std::uint64_t>(row);
-      const float scale = shmem::quantise_row(shape_->dtype, part_of(args_->x, row, 1, shape_->row_bytes()), q.bytes());
-      stage(window_.rows + Bytes{shape_->sent_row_bytes()} * index, q.bytes());
+      const float scale = shmem::quantise_row(shape_->dtype, part_of(args_->x, row, 1, shape_->row_bytes()), q);
+      stage(window_.rows + Bytes{shape_->sent_row_bytes()} * index, q);
       stage(window_.row_scales + Bytes{sizeof(float)} * index, std::span<const float>{&scale, 1});
     }
   }
@@ -90,6 +103,7 @@ class A2eSender {
   const AfdShape* shape_;
   const AfdRound* round_;
   AfdWindow window_;
+  Scratch scratch_;
 };
 
 /// One core of an expert rank.
@@ -227,9 +241,19 @@ std::optional<Error> a2e_fault(const A2eArgs& args, const runtime::Communicator&
 
 }  // namespace
 
+Bytes a2e_share(std::int64_t made_up, const AfdShape& shape) {
+  return scratch_part<std::uint8_t>(made_up) + scratch_part<std::byte>(shape.quant == Quant::int8 ? shape.hidden : 0);
+}
+
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const A2eArgs& args) {
+  return {.symmetric = afd_window_bytes(args.place.shape, comm.profile()),
+          .own = share_of(args, comm) * static_cast<std::uint64_t>(comm.cores())};
+}
+
 Handshake a2e_handshake(const A2eArgs& args, const runtime::Communicator& comm) {
   Handshake handshake = afd_handshake("a2e", args.place, comm);
   if (!handshake.fault) handshake.fault = a2e_fault(args, comm);
+  if (!handshake.fault) handshake.fault = workspace_fault("a2e", args.workspace, share_of(args, comm), comm);
   return handshake;
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ops/afd/window.hpp"
+#include "runtime/registry.hpp"
 
 namespace shmoe::ops {
 
@@ -28,6 +29,8 @@ struct A2eArgs {
   std::span<const std::uint8_t> active_mask = {};  // [B], or none: every row is active
   // Of an expert rank: any own memory.
   std::span<std::byte> expand_x = {};  // out: [AfdShape::capacity, H] of dtype, or int8
+  // Own memory, workspace_size of it or more; none: that of the cores.
+  std::span<std::byte> workspace = {};
 };
 
 /// What has come, under the published names. The vectors lend their memory to the next call.
@@ -57,6 +60,11 @@ struct A2eTables {
 ///          of 56 bits; the handshake at the entry, after which one window serves all calls. The published kernel has
 ///          none: its two halves change with the count of both operators together, which is enough while they take turns
 Result<void> a2e(runtime::Communicator& comm, const A2eArgs& args, A2eTables& tables);
+
+/// Units:   bytes; a call of these arguments is refused with fewer
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const A2eArgs& args);
+/// Of its own part, what each core of an attention rank takes; `made_up`: entries of a mask that the caller left out.
+Bytes a2e_share(std::int64_t made_up, const AfdShape& shape);
 
 /// What this rank brings into the entry barrier.
 /// Order:   sends nothing

@@ -17,6 +17,11 @@ std::int64_t answers_a_row(const E2aArgs& args) {
   return args.kind == Answers::one ? 1 : std::int64_t{args.place.shape.topk};
 }
 
+Bytes share_of(const E2aArgs& args, const runtime::Communicator& comm) {
+  const bool sends = comm.profile().handshake && args.place.shape.ranks.is_expert(comm.rank());
+  return sends ? e2a_share(args.kind, args.place.shape) : Bytes{0};
+}
+
 /// One core of an expert rank.
 class E2aSender {
  public:
@@ -27,9 +32,11 @@ class E2aSender {
         round_(&round),
         rows_(args.place.window + AfdWindow::of(args.place.shape).rows),
         stride_(args.place.shape.row_bytes()),
-        scratch_(context.workspace(), args.kind == Answers::one ? 0 : stride_),
-        spans_(context.workspace()),
-        weights_(context.workspace()) {
+        scratch_(context, args.workspace, e2a_share(args.kind, args.place.shape)),
+        spans_(&scratch_),
+        weights_(&scratch_) {
+    if (args.kind == Answers::one) return;
+    room_ = scratch_.take<std::byte>(static_cast<std::int64_t>(stride_));
     spans_.reserve(static_cast<std::size_t>(answers_a_row(args)));
     weights_.reserve(static_cast<std::size_t>(answers_a_row(args)));
   }
@@ -73,7 +80,7 @@ class E2aSender {
       spans_.push_back(answers(pair, 1));
       weights_.push_back(shape_->compute_gate ? args_->a2e.expert_scales[at] : 1.0F);
     }
-    const auto view = context_->write(to, place_of(row), scratch_.bytes());
+    const auto view = context_->write(to, place_of(row), room_);
     shmem::weighted_row_sum(shape_->dtype, spans_, weights_, view.data());
   }
   [[nodiscard]] Offset place_of(std::int64_t row) const {
@@ -89,7 +96,8 @@ class E2aSender {
   const AfdRound* round_;
   Offset rows_;
   std::uint64_t stride_;
-  Scratch scratch_;  // a row, used where the fabric gives no views
+  Scratch scratch_;
+  std::span<std::byte> room_;  // a row, used where the fabric gives no views
   std::pmr::vector<std::span<const std::byte>> spans_;
   std::pmr::vector<float> weights_;
 };
@@ -134,13 +142,26 @@ std::string e2a_text(const E2aArgs& args, const runtime::Communicator& comm) {
 
 }  // namespace
 
+Bytes e2a_share(Answers kind, const AfdShape& shape) {
+  if (kind == Answers::one) return Bytes{0};
+  return scratch_part<std::byte>(static_cast<std::int64_t>(shape.row_bytes())) +
+         scratch_part<std::span<const std::byte>>(shape.topk) + scratch_part<float>(shape.topk);
+}
+
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const E2aArgs& args) {
+  return {.symmetric = afd_window_bytes(args.place.shape, comm.profile()),
+          .own = share_of(args, comm) * static_cast<std::uint64_t>(comm.cores())};
+}
+
 Handshake e2a_handshake(const E2aArgs& args, const runtime::Communicator& comm) {
   Handshake handshake = afd_handshake(args.kind == Answers::one ? "e2a" : "e2a with sums", args.place, comm);
   handshake.card.with("a2e round", static_cast<std::int64_t>(args.a2e.round));
   if (handshake.fault) return handshake;
   if (std::string text = e2a_text(args, comm); !text.empty()) {
     handshake.fault = fault_of(comm.rank(), Errc::invalid_argument, fmt::format("e2a: {}", text));
+    return handshake;
   }
+  handshake.fault = workspace_fault("e2a", args.workspace, share_of(args, comm), comm);
   return handshake;
 }
 

@@ -27,6 +27,7 @@ struct E2aArgs {
   Answers kind = Answers::one;
   std::span<const std::byte> answers = {};  // of an expert rank, any own memory: [rows, H] or [rows, K, H] of dtype
   std::span<std::byte> x = {};              // out, of an attention rank, any own memory: [B, H] of dtype
+  std::span<std::byte> workspace = {};      // own memory, workspace_size of it or more; none: that of the cores
 };
 
 /// Sums are as those of combine_normal: single fp32 operations from +0 in ascending k, then one rounding to nearest even;
@@ -42,6 +43,11 @@ struct E2aArgs {
 /// Source:  published e2a, which copies rows, and spaces them otherwise than a2e where A is no multiple of E. Ours in safe:
 ///          the rows are those of a2e, and the weighted sum
 Result<void> e2a(runtime::Communicator& comm, const E2aArgs& args);
+
+/// Units:   bytes; a call of these arguments is refused with fewer
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const E2aArgs& args);
+/// Of its own part, what each core of an expert rank takes.
+Bytes e2a_share(Answers kind, const AfdShape& shape);
 
 /// What this rank brings into the entry barrier.
 /// Order:   sends nothing

@@ -9,24 +9,19 @@ namespace shmoe::ops {
 
 namespace {
 
-/// So that no product of sizes can wrap.
-constexpr std::int64_t kMostAfdHidden = std::int64_t{1} << 24;
-constexpr std::int64_t kMostBatch = std::int64_t{1} << 20;
-constexpr std::int32_t kMostTopk = 1 << 12;
-
 std::string shape_text(const AfdShape& shape, std::int32_t ranks) {
   if (shape.ranks.ranks() != ranks) {
     return fmt::format("{} expert ranks and {} attention ranks, but the communicator has {} ranks",
                        shape.ranks.experts(), shape.ranks.attention(), ranks);
   }
   const auto within = [](std::int64_t value, std::int64_t most) { return value >= 1 && value <= most; };
-  if (!within(shape.max_batch, kMostBatch)) {
-    return fmt::format("max_batch is {}, not in [1, {}]", shape.max_batch, kMostBatch);
+  if (!within(shape.max_batch, kMostAfdBatch)) {
+    return fmt::format("max_batch is {}, not in [1, {}]", shape.max_batch, kMostAfdBatch);
   }
   if (!within(shape.hidden, kMostAfdHidden)) {
     return fmt::format("hidden is {}, not in [1, {}]", shape.hidden, kMostAfdHidden);
   }
-  if (!within(shape.topk, kMostTopk)) return fmt::format("topk is {}, not in [1, {}]", shape.topk, kMostTopk);
+  if (!within(shape.topk, kMostAfdTopk)) return fmt::format("topk is {}, not in [1, {}]", shape.topk, kMostAfdTopk);
   return {};
 }
 
@@ -101,9 +96,9 @@ Handshake afd_handshake(const char* op, const AfdPlace& place, const runtime::Co
     handshake.fault = fault_of(comm.rank(), Errc::invalid_argument, fmt::format("{}: {}", op, text));
     return handshake;
   }
-  handshake.fault = place_fault(
-      {.name = "window", .at = place.window, .rows = 1, .row_bytes = afd_window_bytes(shape, comm.profile()).value()},
-      comm.map(), comm.rank());
+  const RowBuffer window{
+      .name = "window", .at = place.window, .rows = 1, .row_bytes = afd_window_bytes(shape, comm.profile()).value()};
+  handshake.fault = place_fault(window, comm.map(), comm.rank());
   return handshake;
 }
 

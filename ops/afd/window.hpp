@@ -27,6 +27,11 @@ struct PublishedSizes {
   Bytes flags{2U << 20};  // before the data of each half
 };
 
+// So that no product of sizes can wrap.
+inline constexpr std::int64_t kMostAfdHidden = std::int64_t{1} << 24;
+inline constexpr std::int64_t kMostAfdBatch = std::int64_t{1} << 20;
+inline constexpr std::int32_t kMostAfdTopk = 1 << 12;
+
 /// What all ranks must agree on.
 struct AfdShape {
   Assignment ranks;

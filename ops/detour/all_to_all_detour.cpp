@@ -1,5 +1,7 @@
 #include "ops/detour/all_to_all_detour.hpp"
 
+#include <algorithm>
+
 #include "ops/detour/core.hpp"
 #include "ops/detour/published.hpp"
 #include "ops/scratch.hpp"
@@ -13,12 +15,23 @@ constexpr std::uint32_t kShardsSent = 1;  // the only phase
 /// What fits into a core's cache beside the source.
 constexpr std::int64_t kCarriedBytes = 64 * 1024;
 
+/// What a core carries from the window to a symmetric y.
+Bytes carried_share(const AllToAllArgs& args, const DetourCall& call, std::int32_t cores) {
+  if (!args.y_at || !call.position() || call.group().detours() == 0 || call.group().size() == 1) return Bytes{0};
+  const std::int64_t part = split(call.shards(*call.position()).length(), cores, 0).size();
+  return scratch_part<std::byte>(std::min(call.bytes(part), kCarriedBytes));
+}
+
 /// One core's part of a call.
 class AllToAllCore : DetourCore {
  public:
   AllToAllCore(runtime::CoreContext& context, runtime::ZeroBufferSync& sync, const AllToAllArgs& args,
                const DetourCall& call)
-      : DetourCore(context, sync, call), args_(args) {}
+      : DetourCore(context, sync, call),
+        args_(args),
+        scratch_(context, args.workspace, carried_share(args, call, context.cores())),
+        carried_(
+            scratch_.take<std::byte>(static_cast<std::int64_t>(carried_share(args, call, context.cores()).value()))) {}
 
   void run() {
     for (std::int32_t step = 1; step < positions_; ++step) send(position(step));
@@ -68,11 +81,10 @@ class AllToAllCore : DetourCore {
       return context_.get(part.memory, from, to, arrived);
     }
     const std::int64_t whole = call_.bytes(part.elements.size());
-    const Scratch scratch(context_.workspace(), static_cast<std::size_t>(std::min(whole, kCarriedBytes)));
     for (std::int64_t done = 0; done < whole; done += kCarriedBytes) {
       const auto size = static_cast<std::size_t>(std::min(kCarriedBytes, whole - done));
       const auto view = context_.read<std::byte>(part.memory, from + Bytes{static_cast<std::uint64_t>(done)},
-                                                 scratch.bytes().first(size), arrived);
+                                                 carried_.first(size), arrived);
       const auto at = static_cast<std::uint64_t>(in_y(source, me_, part.elements.first) + done);
       context_.put(context_.rank(), *args_.y_at + Bytes{at}, view.data());
     }
@@ -85,6 +97,8 @@ class AllToAllCore : DetourCore {
   }
 
   const AllToAllArgs& args_;
+  Scratch scratch_;
+  std::span<std::byte> carried_;
 };
 
 /// In a faithful profile y is as long as x, and what L mod C leaves over stays as it is.
@@ -96,6 +110,10 @@ void check_published(const runtime::Communicator& comm, const AllToAllArgs& args
 }
 
 }  // namespace
+
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const AllToAllArgs& args) {
+  return all_to_all_call(comm, args).workspace_size();
+}
 
 DetourCall all_to_all_call(const runtime::Communicator& comm, const AllToAllArgs& args) {
   DetourCall call(comm, "all_to_all_detour", args.shape);
@@ -114,6 +132,7 @@ DetourCall all_to_all_call(const runtime::Communicator& comm, const AllToAllArgs
   }
   const bool waits = call.group().detours() > 0 || !args.y_at;
   if (waits && positions > 1) call.need_window();
+  call.need_workspace(args.workspace, carried_share(args, call, comm.cores()));
   return call;
 }
 

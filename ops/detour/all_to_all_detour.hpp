@@ -23,8 +23,9 @@ struct AllToAllArgs {
   DetourShape shape;
   std::span<const std::byte> x = {};  // [L] of the type, any own memory
   // One of the two.
-  std::span<std::byte> y = {};      // out: [C * own chunk], any own memory
-  std::optional<Offset> y_at = {};  // out: the same, symmetric; then shard 0 is written straight to its place
+  std::span<std::byte> y = {};          // out: [C * own chunk], any own memory
+  std::optional<Offset> y_at = {};      // out: the same, symmetric; then shard 0 is written straight to its place
+  std::span<std::byte> workspace = {};  // own memory, workspace_size of it or more; none: that of the cores
 };
 
 /// y[i] = the chunk that the rank at position i has for this one. With a symmetric y and all ranks in the group nothing
@@ -39,6 +40,9 @@ struct AllToAllArgs {
 ///          deadline
 /// Source:  all_to_all_detour; with the group of all ranks the plain all-to-all
 Result<void> all_to_all_detour(runtime::Communicator& comm, const AllToAllArgs& args);
+
+/// Units:   bytes; a call of these arguments is refused with fewer
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const AllToAllArgs& args);
 
 /// What this rank brings into the entry barrier.
 /// Order:   sends nothing

@@ -1,19 +1,17 @@
 #include "ops/detour/call.hpp"
 
 #include "ops/ep/place.hpp"
+#include "ops/scratch.hpp"
 
 namespace shmoe::ops {
 namespace {
-
-/// So that no product of sizes can wrap.
-constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 
 /// Of a group that cannot be one: all ranks, so that the call can say so on every rank.
 std::span<const Rank> usable(std::span<const Rank> members, std::int32_t ranks) {
   return DetourGroup::fault(members, ranks).empty() ? members : std::span<const Rank>{};
 }
 
-std::int64_t usable(std::int64_t elements) { return elements >= 0 && elements <= kMostElements ? elements : 0; }
+std::int64_t usable(std::int64_t elements) { return elements >= 0 && elements <= kMostDetourElements ? elements : 0; }
 
 }  // namespace
 
@@ -34,7 +32,7 @@ DetourCall::DetourCall(const runtime::Communicator& comm, std::string_view op, c
       .with("heap history", static_cast<std::int64_t>(comm.heap_history()));
   if (std::string text = DetourGroup::fault(shape.members, comm.ranks()); !text.empty()) refuse(std::move(text));
   if (usable(shape.elements) != shape.elements) {
-    refuse(fmt::format("{} elements: 0 to {} are possible", shape.elements, kMostElements));
+    refuse(fmt::format("{} elements: 0 to {} are possible", shape.elements, kMostDetourElements));
   }
   shape_.elements = usable(shape.elements);
 }
@@ -46,9 +44,10 @@ void DetourCall::refuse(std::string text) {
 
 void DetourCall::need_window() {
   const shmem::Region& window = shape_.window;
-  const std::uint64_t needed = slots_.size().value();
+  window_needed_ = slots_.size();
+  const std::uint64_t needed = window_needed_.value();
   if (needed > window.size.value()) {
-    refuse(
+    return refuse(
         fmt::format("{} slots of {} bytes are {} bytes, the ipc window has {}: set SHMOE_BUFFSIZE to {} or more (MiB) "
                     "on every rank, or send less at a time",
                     group_.size() * group_.size(), slots_.slot(), needed, window.size,
@@ -57,6 +56,15 @@ void DetourCall::need_window() {
   const RowBuffer buffer{.name = "the ipc window", .at = window.at, .rows = 1, .row_bytes = window.size.value()};
   if (needed == 0) return;
   if (auto fault = place_fault(buffer, comm_->map(), comm_->rank())) refuse(fault->context);
+}
+
+void DetourCall::need_workspace(std::span<const std::byte> workspace, Bytes share) {
+  share_ = share;
+  if (!handshake_.fault) handshake_.fault = workspace_fault(op_, workspace, share, *comm_);
+}
+
+runtime::WorkspaceSize DetourCall::workspace_size() const {
+  return {.symmetric = window_needed_, .own = share_ * static_cast<std::uint64_t>(comm_->cores())};
 }
 
 void DetourCall::need_tensor(const char* name, std::size_t size, std::int64_t elements) {

@@ -10,9 +10,13 @@
 #include "ops/detour/shards.hpp"
 #include "ops/handshake.hpp"
 #include "runtime/communicator.hpp"
+#include "runtime/registry.hpp"
 #include "shmem/layout.hpp"
 
 namespace shmoe::ops {
+
+/// Of x, so that no product of sizes can wrap.
+inline constexpr std::int64_t kMostDetourElements = std::int64_t{1} << 40;
 
 /// The arguments that both have.
 struct DetourShape {
@@ -47,6 +51,11 @@ class DetourCall {
   void refuse(std::string text);
   /// The shards wait in the window.
   void need_window();
+  /// Bytes of it; 0 where nothing waits there.
+  [[nodiscard]] Bytes window_needed() const { return window_needed_; }
+  /// Memory for what each core takes for itself.
+  void need_workspace(std::span<const std::byte> workspace, Bytes share);
+  [[nodiscard]] runtime::WorkspaceSize workspace_size() const;
   /// Members alone have it; others may pass none.
   void need_tensor(const char* name, std::size_t size, std::int64_t elements);
   /// A symmetric tensor.
@@ -60,6 +69,8 @@ class DetourCall {
   DetourSlots slots_;
   std::optional<std::int32_t> position_;
   Handshake handshake_;
+  Bytes window_needed_{0};
+  Bytes share_{0};
 };
 
 /// Slices of a shard that one core moves and its counterpart on the other rank waits for.

@@ -21,12 +21,32 @@ bool reads_in_place(const ReduceScatterArgs& args, const DetourCall& call) {
   return args.x_at.has_value() && call.group().detours() == 0;
 }
 
+TermRoom room_of(const ReduceScatterArgs& args, const DetourCall& call, std::int32_t cores) {
+  if (!call.position()) return {};
+  const auto part_of = [&](std::int64_t elements) { return term_bytes(elements, call.shape().type, cores); };
+  const bool in_place = reads_in_place(args, call);
+  const bool carries = args.x_at.has_value() && !in_place && call.group().size() > 1;
+  const std::int64_t mine = in_place ? call.chunk(*call.position()).size() : call.shards(*call.position()).length();
+  return {
+      .carried = carries ? part_of(call.shards(0).length()) : 0, .term = part_of(mine), .terms = call.group().size()};
+}
+
 /// One core's part of a call.
 class ReduceScatterCore : DetourCore {
  public:
   ReduceScatterCore(runtime::CoreContext& context, runtime::ZeroBufferSync& sync, const ReduceScatterArgs& args,
                     const DetourCall& call)
-      : DetourCore(context, sync, call), args_(args) {}
+      : DetourCore(context, sync, call),
+        args_(args),
+        room_(room_of(args, call, context.cores())),
+        scratch_(context, args.workspace, room_.share()),
+        carried_(scratch_.take<std::byte>(room_.carried)),
+        terms_(scratch_.take<std::byte>(room_.term * room_.terms)),
+        views_(&scratch_),
+        rows_(&scratch_) {
+    views_.reserve(static_cast<std::size_t>(room_.terms));
+    rows_.reserve(static_cast<std::size_t>(room_.terms));
+  }
 
   void send_and_reduce() {
     for (std::int32_t step = 1; step < positions_; ++step) send(position(step));
@@ -79,12 +99,10 @@ class ReduceScatterCore : DetourCore {
     const std::uint64_t first = in_x(target, elements.first).value();
     const std::int64_t whole = call_.bytes(elements.size());
     if (!args_.x_at) return act(0, args_.x.subspan(first, static_cast<std::size_t>(whole)));
-    const Scratch scratch(context_.workspace(), static_cast<std::size_t>(std::min(whole, kTermBytes)));
     for (std::int64_t done = 0; done < whole; done += kTermBytes) {
       const auto size = static_cast<std::size_t>(std::min(kTermBytes, whole - done));
       const Offset from = *args_.x_at + Bytes{first + static_cast<std::uint64_t>(done)};
-      const auto view =
-          context_.read<std::byte>(context_.rank(), from, scratch.bytes().first(size), shmem::Witness::own());
+      const auto view = context_.read<std::byte>(context_.rank(), from, carried_.first(size), shmem::Witness::own());
       act(done, view.data());
     }
   }
@@ -103,36 +121,38 @@ class ReduceScatterCore : DetourCore {
   void reduce(Slice elements, const shmem::Witness& arrived, TermOf term_of) {
     const std::int64_t whole = call_.bytes(elements.size());
     const auto first = static_cast<std::size_t>(call_.bytes(elements.first));
-    const auto block = static_cast<std::size_t>(std::min(whole, kTermBytes));
-    const Scratch scratch(context_.workspace(), block * static_cast<std::size_t>(positions_));
+    const auto block = static_cast<std::size_t>(room_.term);
     for (std::int64_t done = 0; done < whole; done += kTermBytes) {
       const auto size = static_cast<std::size_t>(std::min(kTermBytes, whole - done));
       const Bytes skipped{static_cast<std::uint64_t>(done)};
-      std::pmr::vector<TermView> views(context_.workspace());
-      views.reserve(static_cast<std::size_t>(positions_));
-      std::pmr::vector<std::span<const std::byte>> rows(context_.workspace());
-      rows.reserve(static_cast<std::size_t>(positions_));
       const auto read = [&](Rank memory, Offset at, std::size_t place) {
-        views.push_back(
-            context_.read<std::byte>(memory, at + skipped, scratch.bytes().subspan(place * block, size), arrived));
-        rows.push_back(views.back().data());
+        views_.push_back(context_.read<std::byte>(memory, at + skipped, terms_.subspan(place * block, size), arrived));
+        rows_.push_back(views_.back().data());
       };
       const Bytes own = in_x(me_, elements.first);
       if (args_.x_at) {
         read(context_.rank(), *args_.x_at + own, 0);
       } else {
-        rows.push_back(args_.x.subspan((own + skipped).value(), size));
+        rows_.push_back(args_.x.subspan((own + skipped).value(), size));
       }
       for (std::int32_t step = 1; step < positions_; ++step) {
         const Term term = term_of(step);
         read(term.memory, term.at, static_cast<std::size_t>(step));
       }
-      reduce_rows(call_.shape().type, args_.reduction, rows,
+      reduce_rows(call_.shape().type, args_.reduction, rows_,
                   args_.y.subspan(first + static_cast<std::size_t>(done), size));
+      rows_.clear();
+      views_.clear();
     }
   }
 
   const ReduceScatterArgs& args_;
+  TermRoom room_;
+  Scratch scratch_;
+  std::span<std::byte> carried_;
+  std::span<std::byte> terms_;
+  std::pmr::vector<TermView> views_;
+  std::pmr::vector<std::span<const std::byte>> rows_;
 };
 
 constexpr std::int32_t kPublishedRanks = 16;
@@ -160,6 +180,19 @@ void check_published(const runtime::Communicator& comm, const ReduceScatterArgs&
 
 }  // namespace
 
+Bytes TermRoom::share() const {
+  return scratch_part<std::byte>(carried) + scratch_part<std::byte>(term * terms) +
+         scratch_part<shmem::ReadView<std::byte>>(terms) + scratch_part<std::span<const std::byte>>(terms);
+}
+
+std::int64_t term_bytes(std::int64_t elements, Element type, std::int32_t cores) {
+  return std::min(split(elements, cores, 0).size() * bytes_of_element(type), kTermBytes);
+}
+
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const ReduceScatterArgs& args) {
+  return reduce_scatter_call(comm, args).workspace_size();
+}
+
 DetourCall reduce_scatter_call(const runtime::Communicator& comm, const ReduceScatterArgs& args) {
   DetourCall call(comm, "reduce_scatter_detour", args.shape);
   if (!comm.profile().handshake) {
@@ -176,6 +209,7 @@ DetourCall reduce_scatter_call(const runtime::Communicator& comm, const ReduceSc
   }
   if (call.position()) call.need_tensor("y", args.y.size(), call.chunk(*call.position()).size());
   if (!reads_in_place(args, call) && call.group().size() > 1) call.need_window();
+  call.need_workspace(args.workspace, room_of(args, call, comm.cores()).share());
   return call;
 }
 

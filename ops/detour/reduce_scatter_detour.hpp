@@ -26,9 +26,10 @@ struct ReduceScatterArgs {
   DetourShape shape;
   Reduction reduction = Reduction::sum;
   // One of the two.
-  std::span<const std::byte> x = {};  // [L] of the type, any own memory
-  std::optional<Offset> x_at = {};    // the same, symmetric
-  std::span<std::byte> y = {};        // out: [own chunk], any own memory
+  std::span<const std::byte> x = {};    // [L] of the type, any own memory
+  std::optional<Offset> x_at = {};      // the same, symmetric
+  std::span<std::byte> y = {};          // out: [own chunk], any own memory
+  std::span<std::byte> workspace = {};  // own memory, workspace_size of it or more; none: that of the cores
 };
 
 /// The order of the sums does not depend on cores, shards or schedule: results are equal to the bit.
@@ -43,9 +44,24 @@ struct ReduceScatterArgs {
 /// Source:  reduce_scatter_detour; with the group of all ranks the plain reduce-scatter
 Result<void> reduce_scatter_detour(runtime::Communicator& comm, const ReduceScatterArgs& args);
 
+/// Units:   bytes; a call of these arguments is refused with fewer
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const ReduceScatterArgs& args);
+
 /// What this rank brings into the entry barrier.
 /// Order:   sends nothing
 DetourCall reduce_scatter_call(const runtime::Communicator& comm, const ReduceScatterArgs& args);
+
+/// What a core takes for itself.
+/// Units:   bytes
+struct TermRoom {
+  std::int64_t carried = 0;  // of a symmetric x on its way to the window
+  std::int64_t term = 0;     // of each source at a time
+  std::int64_t terms = 0;    // sources, this rank included
+
+  [[nodiscard]] Bytes share() const;
+};
+/// Bytes of `elements` that a core of `cores` works on at a time: all stay in its cache, those of every source.
+std::int64_t term_bytes(std::int64_t elements, Element type, std::int32_t cores);
 
 /// Order:   as reduce_scatter_detour
 void reduce_scatter_kernel(runtime::CoreContext& context, const ReduceScatterArgs& args, const DetourCall& call);

@@ -12,6 +12,10 @@ namespace shmoe::ops {
 
 namespace {
 
+Bytes combine_normal_share(const CombineArgs& args) {
+  return row_sum_share(args.dtype, args.hidden, args.layout.topk, args.layout.topk);
+}
+
 /// One core's sums; its lists are made once and refilled for each token.
 class TokenSum {
  public:
@@ -21,10 +25,11 @@ class TokenSum {
         complete_(complete),
         rows_(rows_of(args, context.rank())),
         stride_(row_bytes(args.dtype, args.hidden)),
-        scratch_(context.workspace(), stride_ * topk()),
-        views_(context.workspace()),
-        spans_(context.workspace()),
-        weights_(context.workspace()) {
+        scratch_(context, args.workspace, combine_normal_share(args)),
+        room_(scratch_.take<std::byte>(static_cast<std::int64_t>(stride_ * topk()))),
+        views_(&scratch_),
+        spans_(&scratch_),
+        weights_(&scratch_) {
     views_.reserve(topk());
     spans_.reserve(topk());
     weights_.reserve(topk());
@@ -46,7 +51,7 @@ class TokenSum {
   void open(std::int64_t pair) {
     const std::optional<RowPlace> place = rows_.of(pair);
     if (!place) return;
-    const std::span<std::byte> room = scratch_.bytes().subspan(views_.size() * stride_, stride_);
+    const std::span<std::byte> room = room_.subspan(views_.size() * stride_, stride_);
     const Offset at = args_->expert_out + Bytes{stride_} * static_cast<std::uint64_t>(place->row);
     views_.push_back(context_->read(place->owner, at, room, complete_));
     spans_.push_back(views_.back().data());
@@ -58,7 +63,8 @@ class TokenSum {
   shmem::Witness complete_;
   RowMap rows_;
   std::uint64_t stride_;
-  Scratch scratch_;  // K rows, used where the fabric gives no views
+  Scratch scratch_;
+  std::span<std::byte> room_;  // K rows, used where the fabric gives no views
   std::pmr::vector<shmem::ReadView<std::byte>> views_;
   std::pmr::vector<std::span<const std::byte>> spans_;
   std::pmr::vector<float> weights_;
@@ -107,6 +113,10 @@ std::optional<Error> gradient_fault(const CombineArgs& args, const shmem::BlockM
 
 }  // namespace
 
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const CombineArgs& args) {
+  return {.own = combine_normal_share(args) * static_cast<std::uint64_t>(comm.cores())};
+}
+
 Handshake combine_handshake(const CombineArgs& args, const runtime::Communicator& comm) {
   const Rank rank = comm.rank();
   Handshake handshake =
@@ -115,6 +125,9 @@ Handshake combine_handshake(const CombineArgs& args, const runtime::Communicator
   if (!handshake.fault) handshake.fault = weights_fault(args, rank);
   if (!handshake.fault) handshake.fault = gradient_fault(args, comm.map(), rank);
   if (!handshake.fault) handshake.fault = cost_fault(args.wait_cost, args.experts.ranks(), rank);
+  if (!handshake.fault) {
+    handshake.fault = workspace_fault("combine_normal", args.workspace, combine_normal_share(args), comm);
+  }
   return handshake;
 }
 

@@ -35,6 +35,7 @@ struct CombineArgs {
   std::optional<Offset> prob_grad = {};    // symmetric [capacity, 1] of dtype: the gradient of the weight of each row
   std::span<std::byte> grad_out = {};      // out, where there is a prob_grad: [T, K] of dtype
   std::span<std::int64_t> wait_cost = {};  // out: [R] or none
+  std::span<std::byte> workspace = {};     // own memory, workspace_size of it or more; none: that of the cores
 };
 
 /// Products and sums are single fp32 operations from +0 in ascending k, then one rounding to nearest even: the result
@@ -53,6 +54,9 @@ struct CombineArgs {
 /// Source:  combine normal of the published operators; the cost of waiting, which the published kernel takes a place for
 ///          and never writes
 Result<void> combine_normal(runtime::Communicator& comm, const CombineArgs& args);
+
+/// Units:   bytes; a call of these arguments is refused with fewer
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const CombineArgs& args);
 
 /// What this rank brings into the entry barrier.
 /// Order:   sends nothing

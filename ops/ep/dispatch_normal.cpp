@@ -15,7 +15,8 @@ class OutgoingRow {
  public:
   OutgoingRow(runtime::CoreContext& context, const DispatchArgs& args)
       : args_(&args),
-        quantised_(context.workspace(), args.quant == Quant::int8 ? static_cast<std::size_t>(args.hidden) : 0) {}
+        scratch_(context, args.workspace, dispatch_normal_share(args.quant, args.hidden)),
+        quantised_(scratch_.take<std::byte>(args.quant == Quant::int8 ? args.hidden : 0)) {}
 
   void choose(std::int64_t token) {
     if (token == token_) return;
@@ -23,15 +24,16 @@ class OutgoingRow {
     const std::uint64_t size = row_bytes(args_->dtype, args_->hidden);
     bytes_ = args_->x.subspan(static_cast<std::uint64_t>(token) * size, size);
     if (args_->quant == Quant::none) return;
-    scale_ = shmem::quantise_row(args_->dtype, bytes_, quantised_.bytes());
-    bytes_ = quantised_.bytes();
+    scale_ = shmem::quantise_row(args_->dtype, bytes_, quantised_);
+    bytes_ = quantised_;
   }
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
   [[nodiscard]] std::span<const float> scale() const { return {&scale_, 1}; }
 
  private:
   const DispatchArgs* args_;
-  Scratch quantised_;
+  Scratch scratch_;
+  std::span<std::byte> quantised_;
   std::int64_t token_ = -1;
   std::span<const std::byte> bytes_;
   float scale_ = 0;
@@ -64,6 +66,14 @@ std::optional<Error> scales_fault(const DispatchArgs& args, const shmem::BlockMa
 
 }  // namespace
 
+Bytes dispatch_normal_share(Quant quant, std::int64_t hidden) {
+  return scratch_part<std::byte>(quant == Quant::int8 ? hidden : 0);  // a row on its way
+}
+
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const DispatchArgs& args) {
+  return {.own = dispatch_normal_share(args.quant, args.hidden) * static_cast<std::uint64_t>(comm.cores())};
+}
+
 Handshake dispatch_handshake(const DispatchArgs& args, const runtime::Communicator& comm) {
   const Rank rank = comm.rank();
   const RowMap rows = rows_of(args, rank);
@@ -73,6 +83,10 @@ Handshake dispatch_handshake(const DispatchArgs& args, const runtime::Communicat
       .with("scales offset", static_cast<std::int64_t>(scales.value()));
   if (!handshake.fault) handshake.fault = scales_fault(args, comm.map(), rank);
   if (!handshake.fault) handshake.fault = cost_fault(args.wait_cost, args.experts.ranks(), rank);
+  if (!handshake.fault) {
+    const Bytes share = dispatch_normal_share(args.quant, args.hidden);
+    handshake.fault = workspace_fault("dispatch_normal", args.workspace, share, comm);
+  }
   return handshake;
 }
 

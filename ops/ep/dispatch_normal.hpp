@@ -35,6 +35,7 @@ struct DispatchArgs {
   Quant quant = Quant::none;
   Offset recv_scales = {};                 // int8 only: symmetric [capacity] fp32, one of each row
   std::span<std::int64_t> wait_cost = {};  // out: [R] or none
+  std::span<std::byte> workspace = {};     // own memory, workspace_size of it or more; none: that of the cores
 };
 
 /// Tables may be used again for further dispatches of the same routing. int8 quantises each row as shmem::quantise_row
@@ -50,6 +51,11 @@ struct DispatchArgs {
 /// Source:  dispatch normal of the published operators; exact row lengths instead of multiples of 32 bytes, and fp32 rows
 ///          too; the cost of waiting, which the published kernel takes a place for and never writes
 Result<void> dispatch_normal(runtime::Communicator& comm, const DispatchArgs& args);
+
+/// Units:   bytes; a call of these arguments is refused with fewer
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const DispatchArgs& args);
+/// Of it, each core's.
+Bytes dispatch_normal_share(Quant quant, std::int64_t hidden);
 
 /// What this rank brings into the entry barrier.
 /// Order:   sends nothing

@@ -8,6 +8,7 @@
 
 #include "ops/ep/place.hpp"
 #include "ops/handshake.hpp"
+#include "ops/scratch.hpp"
 
 namespace shmoe::ops {
 
@@ -25,7 +26,8 @@ std::optional<Error> counts_fault(const LayoutArgs& args, const shmem::BlockMap&
                   fmt::format("{} at offset {} is no multiple of {}", counts.name, counts.at, counts.row_bytes));
 }
 
-std::optional<Error> shape_fault(const LayoutArgs& args, const shmem::BlockMap& map, Rank rank, std::int32_t ranks) {
+std::optional<Error> shape_fault(const LayoutArgs& args, const runtime::Communicator& comm) {
+  const Rank rank = comm.rank();
   const Routing& routing = args.routing;
   const std::size_t pairs = routing.topk_idx().size();
   if (routing.topk() < 1) {
@@ -43,12 +45,13 @@ std::optional<Error> shape_fault(const LayoutArgs& args, const shmem::BlockMap& 
   if (pairs > std::numeric_limits<std::int32_t>::max()) {
     return fault_of(rank, Errc::invalid_argument, fmt::format("layout: {} expert ids do not fit 32-bit counts", pairs));
   }
-  if (args.experts.ranks() != ranks) {
-    return fault_of(
-        rank, Errc::invalid_argument,
-        fmt::format("layout: the expert map is for {} ranks, the communicator has {}", args.experts.ranks(), ranks));
+  if (args.experts.ranks() != comm.ranks()) {
+    return fault_of(rank, Errc::invalid_argument,
+                    fmt::format("layout: the expert map is for {} ranks, the communicator has {}", args.experts.ranks(),
+                                comm.ranks()));
   }
-  return counts_fault(args, map, rank);
+  if (std::optional<Error> fault = counts_fault(args, comm.map(), rank)) return fault;
+  return workspace_fault("layout", args.workspace, layout_share(args.experts.experts(), comm.cores()), comm);
 }
 
 Counts row_of(std::vector<std::int32_t>& table, std::int64_t row, std::int32_t columns) {
@@ -116,7 +119,8 @@ std::int32_t prefix_column(std::vector<std::int32_t>& table, std::int32_t column
 
 void fold_own_columns(runtime::CoreContext& context, const LayoutArgs& args, LayoutTables& tables) {
   const Slice experts = context.slice(args.experts.experts());
-  std::pmr::vector<std::int32_t> totals(context.workspace());
+  Scratch scratch(context, args.workspace, layout_share(args.experts.experts(), context.cores()));
+  std::pmr::vector<std::int32_t> totals(&scratch);
   totals.reserve(static_cast<std::size_t>(experts.size()));
   for (std::int64_t expert = experts.first; expert < experts.last; ++expert) {
     totals.push_back(prefix_column(tables.notify_send_data, args.experts.experts(), expert));
@@ -149,11 +153,20 @@ void number_own_tokens(runtime::CoreContext& context, const LayoutArgs& args, La
 
 }  // namespace
 
+Bytes layout_share(std::int32_t experts, std::int32_t cores) {
+  return scratch_part<std::int32_t>(split(experts, cores, 0).size());  // the first one has most
+}
+
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const LayoutArgs& args) {
+  const Bytes share = layout_share(args.experts.experts(), comm.cores());
+  return {.own = share * static_cast<std::uint64_t>(comm.cores())};
+}
+
 void prepare_layout(const LayoutArgs& args, const runtime::Communicator& comm, LayoutTables& tables) {
   tables.topk = args.routing.topk();
   tables.experts = args.experts.experts();
   tables.num_tokens_per_expert = args.num_tokens_per_expert;
-  tables.fault = shape_fault(args, comm.map(), comm.rank(), comm.ranks());
+  tables.fault = shape_fault(args, comm);
   if (tables.fault) return;
 
   const auto columns = static_cast<std::size_t>(comm.ranks());

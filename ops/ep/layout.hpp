@@ -7,13 +7,16 @@
 //             SyncAll
 //   phase 2   every core: own tokens    -> send_token_idx = row[e]++
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "ops/ep/expert_map.hpp"
 #include "ops/ep/routing.hpp"
 #include "runtime/communicator.hpp"
+#include "runtime/registry.hpp"
 
 namespace shmoe::ops {
 
@@ -23,6 +26,7 @@ struct LayoutArgs {
   /// Symmetric [E] i32. Peers read it in notify until this rank has passed the entry of the next dispatch or of the next
   /// notify: EpBuffers hands out two by turns.
   Offset num_tokens_per_expert;
+  std::span<std::byte> workspace = {};  // own memory, workspace_size of it or more; none: that of the cores
 };
 
 /// The tables of this rank, under their published names; all i32, row-major.
@@ -51,6 +55,11 @@ struct LayoutTables {
 /// Source:  dispatch layout of the published operators; sums are per-core rows added in core order instead of atomic
 ///          adds, so nothing needs to be zero before
 Result<void> layout(runtime::Communicator& comm, const LayoutArgs& args, LayoutTables& tables);
+
+/// Units:   bytes; a call of these arguments is refused with fewer
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const LayoutArgs& args);
+/// Of it, each core's.
+Bytes layout_share(std::int32_t experts, std::int32_t cores);
 
 /// Sizes the tables, and finds the fault of the shapes where there is one: then no kernel runs.
 void prepare_layout(const LayoutArgs& args, const runtime::Communicator& comm, LayoutTables& tables);

@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "ops/scratch.hpp"
+
 namespace shmoe::ops {
 
 namespace {
@@ -112,12 +114,13 @@ constexpr std::int64_t kExpertsOfALine = 16;
 /// As the published roles: the first C/2 cores share put_offset, one core takes each scalar; fewer cores take several.
 void derive_tables(runtime::CoreContext& context, const NotifyArgs& args, NotifyTables& tables) {
   const CountTable counts(tables, args.experts.experts());
-  const Rows rows = rows_of_experts(counts, args.experts.experts(), context.workspace());
+  Scratch scratch(context, args.workspace, notify_share(args.experts.experts()));
+  const Rows rows = rows_of_experts(counts, args.experts.experts(), &scratch);
   const std::int32_t cores = context.cores();
   const std::int32_t core = context.core().value();
   const std::int32_t workers = std::max(cores / 2, 1);
   if (core < workers) {
-    Rows next = first_rows(args, rows, context.workspace());
+    Rows next = first_rows(args, rows, &scratch);
     const Slice own = split(args.experts.experts(), workers, core);
     for (std::int64_t expert = own.first; expert < own.last; expert += kExpertsOfALine) {
       derive_put_offset(counts, next, static_cast<std::size_t>(expert),
@@ -151,6 +154,14 @@ std::optional<Error> notify_fault(const NotifyArgs& args, Rank rank, std::int32_
 }
 
 }  // namespace
+
+Bytes notify_share(std::int32_t experts) {
+  return scratch_part<std::int64_t>(experts) * 2;  // rows of the experts, and where the next ones go
+}
+
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const NotifyArgs& args) {
+  return {.own = notify_share(args.experts.experts()) * static_cast<std::uint64_t>(comm.cores())};
+}
 
 Handshake notify_handshake(const NotifyArgs& args, Rank rank, std::int32_t ranks, std::uint64_t heap_history) {
   runtime::CallCard card("notify");
@@ -188,7 +199,10 @@ void notify_kernel(runtime::CoreContext& context, const NotifyArgs& args, const 
 }
 
 Result<void> notify(runtime::Communicator& comm, const NotifyArgs& args, NotifyTables& tables) {
-  const Handshake handshake = notify_handshake(args, comm.rank(), comm.ranks(), comm.heap_history());
+  Handshake handshake = notify_handshake(args, comm.rank(), comm.ranks(), comm.heap_history());
+  if (!handshake.fault) {
+    handshake.fault = workspace_fault("notify", args.workspace, notify_share(args.experts.experts()), comm);
+  }
   prepare_notify(args, comm.rank(), tables);
   Result<void> done = launch_collective(comm, "notify", handshake, [&](runtime::CoreContext& context) {
     notify_kernel(context, args, handshake, tables);

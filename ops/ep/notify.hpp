@@ -9,7 +9,9 @@
 //             three cores (or fewer, folded)  -> max_bs | total_recv_tokens | what this rank receives
 //             SyncAll
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ops/ep/expert_map.hpp"
@@ -30,6 +32,7 @@ struct NotifyArgs {
   const ExpertMap& experts;
   std::int64_t expert_alignment = 1;  // the rows of each expert start at a multiple of it; the same on every rank
   GroupList group_list = GroupList::counts;
+  std::span<std::byte> workspace = {};  // own memory, workspace_size of it or more; none: that of the cores
 };
 
 /// The same on every rank up to max_bs, then this rank's own. Published tables are i32; sums are 64-bit here, so none can
@@ -63,6 +66,12 @@ struct NotifyTables {
 /// Source:  notify dispatch of the published operators; works from one core on, and for any E; alignment and group list as
 ///          users of grouped matmuls ask for them
 Result<void> notify(runtime::Communicator& comm, const NotifyArgs& args, NotifyTables& tables);
+
+/// Units:   bytes; a call of these arguments is refused with fewer
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const NotifyArgs& args);
+/// Of it, each core's.
+/// Order:   sends nothing
+Bytes notify_share(std::int32_t experts);
 
 /// What this rank brings into the barrier: experts, owner map, K, the place of the counts and the heap; layout's fault.
 /// Order:   sends nothing

@@ -2,14 +2,16 @@
 
 #include <utility>
 
+#include "ops/scratch.hpp"
+#include "shmem/context.hpp"
+
 namespace shmoe::ops {
 
-namespace {
-
-/// So that no product of sizes can wrap.
-constexpr std::int64_t kMostHidden = std::int64_t{1} << 28;
-
-}  // namespace
+Bytes row_sum_share(DType dtype, std::int64_t hidden, std::int64_t pairs, std::int64_t terms) {
+  return scratch_part<std::byte>(pairs * static_cast<std::int64_t>(row_bytes(dtype, hidden))) +
+         scratch_part<shmem::ReadView<std::byte>>(pairs) + scratch_part<std::span<const std::byte>>(terms) +
+         scratch_part<float>(terms);
+}
 
 std::optional<Error> RowMap::shape_fault() const {
   const auto experts = static_cast<std::size_t>(experts_->experts());

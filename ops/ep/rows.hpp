@@ -67,6 +67,12 @@ class RowMap {
 /// Nothing where a list of the costs of waiting is absent or has an entry for each rank.
 std::optional<Error> cost_fault(std::span<const std::int64_t> wait_cost, std::int32_t ranks, Rank rank);
 
+/// What a core takes to add up the rows of a token's pairs: rows where the fabric gives no views, and lists of `terms`.
+Bytes row_sum_share(DType dtype, std::int64_t hidden, std::int64_t pairs, std::int64_t terms);
+
+/// So that no product of sizes can wrap.
+inline constexpr std::int64_t kMostHidden = std::int64_t{1} << 28;
+
 /// The arguments that dispatch and combine share.
 struct RowCall {
   const char* op;

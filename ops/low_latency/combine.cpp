@@ -19,6 +19,11 @@ using shmem::Witness;
 
 std::uint64_t stride_of(const CombineLowLatencyArgs& args) { return row_bytes(args.tables.dtype, args.tables.hidden); }
 
+Bytes share_of(const CombineLowLatencyArgs& args) {
+  const std::int64_t pairs = args.tables.pairs_of_token();
+  return row_sum_share(args.tables.dtype, args.tables.hidden, pairs, pairs + 1);  // and shared_expert_x
+}
+
 /// One core's sums; its lists are made once and refilled for each token.
 class LowLatencySum {
  public:
@@ -27,10 +32,11 @@ class LowLatencySum {
         args_(&args),
         complete_(complete),
         stride_(stride_of(args)),
-        scratch_(context.workspace(), stride_ * pairs()),
-        views_(context.workspace()),
-        rows_(context.workspace()),
-        weights_(context.workspace()) {
+        scratch_(context, args.workspace, share_of(args)),
+        room_(scratch_.take<std::byte>(static_cast<std::int64_t>(stride_ * pairs()))),
+        views_(&scratch_),
+        rows_(&scratch_),
+        weights_(&scratch_) {
     views_.reserve(pairs());
     rows_.reserve(pairs() + 1);
     weights_.reserve(pairs() + 1);
@@ -60,7 +66,7 @@ class LowLatencySum {
   void open(std::int64_t pair, float weight) {
     const std::optional<RowPlace> place = args_->tables.place_of(pair, context_->rank());
     if (!place) return;
-    const std::span<std::byte> room = scratch_.bytes().subspan(views_.size() * stride_, stride_);
+    const std::span<std::byte> room = room_.subspan(views_.size() * stride_, stride_);
     const Offset at = args_->expert_out + Bytes{stride_} * static_cast<std::uint64_t>(place->row);
     views_.push_back(context_->read(place->owner, at, room, complete_));
     add(views_.back().data(), weight);
@@ -75,7 +81,8 @@ class LowLatencySum {
   const CombineLowLatencyArgs* args_;
   Witness complete_;
   std::uint64_t stride_;
-  Scratch scratch_;  // a row of each pair of a token, used where the fabric gives no views
+  Scratch scratch_;
+  std::span<std::byte> room_;  // a row of each pair of a token, used where the fabric gives no views
   std::pmr::vector<shmem::ReadView<std::byte>> views_;
   std::pmr::vector<std::span<const std::byte>> rows_;
   std::pmr::vector<float> weights_;
@@ -211,7 +218,8 @@ std::optional<Error> combine_fault(const CombineLowLatencyArgs& args, const runt
   if (std::optional<Error> fault = combine_shape_fault(args, comm.rank())) return fault;
   if (std::optional<Error> fault = ori_x_fault(args, comm.rank())) return fault;
   if (std::optional<Error> fault = answers_fault(args, comm)) return fault;
-  return combine_option_fault(args, comm);
+  if (std::optional<Error> fault = combine_option_fault(args, comm)) return fault;
+  return workspace_fault("combine_low_latency", args.workspace, share_of(args), comm);
 }
 
 enum class CombinePart : std::uint8_t { whole, tell };
@@ -240,6 +248,10 @@ Result<void> run_combine(runtime::Communicator& comm, const CombineLowLatencyArg
 }
 
 }  // namespace
+
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const CombineLowLatencyArgs& args) {
+  return {.own = share_of(args) * static_cast<std::uint64_t>(comm.cores())};
+}
 
 Handshake combine_low_latency_handshake(const CombineLowLatencyArgs& args, const runtime::Communicator& comm) {
   const auto number = [](auto value) { return static_cast<std::int64_t>(value); };

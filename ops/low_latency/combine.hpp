@@ -23,6 +23,7 @@
 #include "ops/low_latency/region.hpp"
 #include "ops/low_latency/tables.hpp"
 #include "runtime/communicator.hpp"
+#include "runtime/registry.hpp"
 
 namespace shmoe::ops {
 
@@ -40,6 +41,7 @@ struct CombineLowLatencyArgs {
   std::span<std::byte> x;          // out: [T, H] of dtype, any own memory
   std::int32_t tp_world_size = 1;  // more than one is refused
   CombineOutput output = CombineOutput::own_tokens;
+  std::span<std::byte> workspace{};  // own memory, workspace_size of it or more; none: that of the cores
 };
 
 /// Products and sums are single fp32 operations from +0: routed experts in ascending k, then shared ones, then
@@ -65,6 +67,9 @@ Result<void> combine_begin(runtime::Communicator& comm, const CombineLowLatencyA
 /// Order:   x is complete on return
 /// Errors:  as combine_low_latency; invalid_argument where nothing is in flight in these tables
 Result<void> combine_finish(runtime::Communicator& comm, const CombineLowLatencyArgs& args);
+
+/// Units:   bytes; a call of these arguments is refused with fewer
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const CombineLowLatencyArgs& args);
 
 /// What this rank brings into the flags.
 /// Order:   sends nothing

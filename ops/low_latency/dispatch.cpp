@@ -21,6 +21,10 @@ bool in_flight(const LowLatencyTables& tables) {
   return tables.stage == LowLatencyStage::sent || tables.stage == LowLatencyStage::summing;
 }
 
+Bytes share_of(const DispatchLowLatencyArgs& args) {
+  return dispatch_low_latency_share(args.shared.ranks + args.experts.experts(), args.quant, args.hidden);
+}
+
 /// The columns of an owner, in the order of its rows.
 template <class Visit>
 void each_column_of(Rank owner, const SharedExperts& shared, const ExpertMap& experts, const Visit& visit) {
@@ -41,7 +45,12 @@ class LowLatencySender {
  public:
   LowLatencySender(runtime::CoreContext& context, const LowLatencyRegion& region, LowLatencySync& sync,
                    const DispatchLowLatencyArgs& args, LowLatencyTables& tables)
-      : context_(&context), region_(&region), sync_(&sync), args_(&args), tables_(&tables) {}
+      : context_(&context),
+        region_(&region),
+        sync_(&sync),
+        args_(&args),
+        tables_(&tables),
+        scratch_(context, args.workspace, tables.columns == 0 ? Bytes{0} : share_of(args)) {}
 
   void run() {
     sync_->publish();
@@ -55,7 +64,7 @@ class LowLatencySender {
 
  private:
   Witness local_layout() {
-    std::pmr::vector<std::int32_t> next(columns(), 0, context_->workspace());
+    std::pmr::vector<std::int32_t> next(columns(), 0, &scratch_);
     const Slice own = context_->slice(std::ssize(tables_->pair_column));
     for (std::int64_t pair = 0; pair < std::ssize(tables_->pair_column); ++pair) {
       const std::int32_t column = tables_->pair_column[static_cast<std::size_t>(pair)];
@@ -160,7 +169,7 @@ class LowLatencySender {
                                                .scales = args_->scales,
                                                .static_scale = args_->static_scale,
                                                .exact_division = sync_->published()};
-    OutgoingLowLatencyRow row(context_->workspace(), tokens);
+    OutgoingLowLatencyRow row(scratch_, tokens);
     const Bytes stride{row_bytes(args_->dtype, args_->hidden, args_->quant)};
     const Slice pairs = context_->slice(std::ssize(tables_->pair_column));
     for (std::int64_t pair = pairs.first; pair < pairs.last; ++pair) {
@@ -197,6 +206,7 @@ class LowLatencySender {
   LowLatencySync* sync_;
   const DispatchLowLatencyArgs* args_;
   LowLatencyTables* tables_;
+  Scratch scratch_;
 };
 
 /// One core's part of the receiving half.
@@ -312,6 +322,14 @@ Result<void> run_dispatch(runtime::Communicator& comm, const DispatchLowLatencyA
 
 }  // namespace
 
+Bytes dispatch_low_latency_share(std::int32_t columns, Quant quant, std::int64_t hidden) {
+  return scratch_part<std::int32_t>(columns) + OutgoingLowLatencyRow::share(quant, hidden);
+}
+
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const DispatchLowLatencyArgs& args) {
+  return {.own = share_of(args) * static_cast<std::uint64_t>(comm.cores())};
+}
+
 Handshake dispatch_low_latency_handshake(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
                                          const LowLatencyTables& tables) {
   const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
@@ -340,6 +358,9 @@ Handshake dispatch_low_latency_handshake(const DispatchLowLatencyArgs& args, con
                              tables.round));
   } else if (const auto region = LowLatencyRegion::find(comm.slots(), comm.map())) {
     handshake.fault = dispatch_low_latency_fault(args, comm, *region);
+    if (!handshake.fault) {
+      handshake.fault = workspace_fault("dispatch_low_latency", args.workspace, share_of(args), comm);
+    }
   }
   return handshake;
 }

@@ -29,6 +29,7 @@
 #include "ops/low_latency/region.hpp"
 #include "ops/low_latency/tables.hpp"
 #include "runtime/communicator.hpp"
+#include "runtime/registry.hpp"
 #include "shmem/types.hpp"
 
 namespace shmoe::ops {
@@ -54,6 +55,7 @@ struct DispatchLowLatencyArgs {
   GroupList expert_token_nums = GroupList::counts;
   std::int32_t tp_world_size = 1;  // more than one is refused
   CommAlg comm_alg = CommAlg::standard;
+  std::span<std::byte> workspace{};  // own memory, workspace_size of it or more; none: that of the cores
 };
 
 /// Rows of a rank lie by (shared expert, own routed experts ascending, source rank, send order). A token whose pairs are
@@ -82,6 +84,11 @@ Result<void> dispatch_begin(runtime::Communicator& comm, const DispatchLowLatenc
 /// Order:   on return the rows of this rank's expand_x are readable
 /// Errors:  invalid_argument where nothing is in flight in these tables; of waits, as dispatch_low_latency
 Result<void> dispatch_finish(runtime::Communicator& comm, LowLatencyTables& tables);
+
+/// Units:   bytes; a call of these arguments is refused with fewer
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const DispatchLowLatencyArgs& args);
+/// Of it, each core's; `columns`: shared ranks and routed experts.
+Bytes dispatch_low_latency_share(std::int32_t columns, Quant quant, std::int64_t hidden);
 
 /// What this rank brings into the exchange of counts.
 /// Order:   sends nothing

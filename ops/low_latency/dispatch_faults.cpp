@@ -11,9 +11,6 @@ namespace shmoe::ops {
 
 namespace {
 
-/// So that no product of sizes can wrap.
-constexpr std::int64_t kWidestRow = std::int64_t{1} << 28;
-
 using DispatchFault = std::optional<Error>;
 using DispatchCheck = DispatchFault (*)(const DispatchLowLatencyArgs&, const runtime::Communicator&,
                                         const LowLatencyRegion&);
@@ -62,7 +59,7 @@ DispatchFault token_fault(const DispatchLowLatencyArgs& args, const runtime::Com
   if (pairs > std::numeric_limits<std::int32_t>::max()) {
     return refuse_dispatch(comm, fmt::format("{} pairs do not fit 32-bit counts", pairs));
   }
-  if (args.hidden < 1 || args.hidden > kWidestRow || args.capacity < 0) {
+  if (args.hidden < 1 || args.hidden > kMostHidden || args.capacity < 0) {
     return refuse_dispatch(comm, fmt::format("expand_x: {} rows of {} elements", args.capacity, args.hidden));
   }
   const std::uint64_t bytes = tokens * row_bytes(args.dtype, args.hidden);

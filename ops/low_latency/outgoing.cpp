@@ -67,10 +67,10 @@ float quantise_published(std::span<const float> x, std::span<std::byte> q) {
   return 1.0F / mult;
 }
 
-OutgoingLowLatencyRow::OutgoingLowLatencyRow(std::pmr::memory_resource* memory, const Tokens& tokens)
+OutgoingLowLatencyRow::OutgoingLowLatencyRow(Scratch& scratch, const Tokens& tokens)
     : tokens_(&tokens),
-      quantised_(memory, tokens.quant == Quant::int8 ? static_cast<std::size_t>(tokens.hidden) : 0),
-      wide_(memory, tokens.quant == Quant::int8 ? sizeof(float) * static_cast<std::size_t>(tokens.hidden) : 0) {}
+      quantised_(scratch.take<std::byte>(tokens.quant == Quant::int8 ? tokens.hidden : 0)),
+      wide_(scratch.take<float>(tokens.quant == Quant::int8 ? tokens.hidden : 0)) {}
 
 void OutgoingLowLatencyRow::choose(std::int64_t token, std::int64_t smooth) {
   if (tokens_->scales.empty()) smooth = 0;
@@ -84,24 +84,23 @@ void OutgoingLowLatencyRow::choose(std::int64_t token, std::int64_t smooth) {
 
 std::span<float> OutgoingLowLatencyRow::widened(std::span<const std::byte> row, std::int64_t smooth) {
   const auto columns = static_cast<std::size_t>(tokens_->hidden);
-  const std::span<float> wide{reinterpret_cast<float*>(wide_.bytes().data()), columns};
-  widen_row(tokens_->dtype, row, wide);
-  if (tokens_->scales.empty()) return wide;
+  widen_row(tokens_->dtype, row, wide_);
+  if (tokens_->scales.empty()) return wide_;
   const auto factors = tokens_->scales.subspan(static_cast<std::size_t>(smooth) * columns, columns);
-  for (std::size_t j = 0; j < columns; ++j) wide[j] *= factors[j];
-  return wide;
+  for (std::size_t j = 0; j < columns; ++j) wide_[j] *= factors[j];
+  return wide_;
 }
 
 void OutgoingLowLatencyRow::quantise(std::span<const std::byte> row, std::int64_t smooth) {
-  bytes_ = quantised_.bytes();
+  bytes_ = quantised_;
   if (tokens_->static_scale) {
-    scale_ = quantise_static(widened(row, smooth), *tokens_->static_scale, quantised_.bytes());
+    scale_ = quantise_static(widened(row, smooth), *tokens_->static_scale, quantised_);
   } else if (tokens_->exact_division) {
-    scale_ = quantise_published(widened(row, smooth), quantised_.bytes());
+    scale_ = quantise_published(widened(row, smooth), quantised_);
   } else if (tokens_->scales.empty()) {
-    scale_ = shmem::quantise_row(tokens_->dtype, row, quantised_.bytes());
+    scale_ = shmem::quantise_row(tokens_->dtype, row, quantised_);
   } else {
-    scale_ = shmem::quantise_row(DType::fp32, std::as_bytes(widened(row, smooth)), quantised_.bytes());
+    scale_ = shmem::quantise_row(DType::fp32, std::as_bytes(widened(row, smooth)), quantised_);
   }
 }
 

@@ -2,7 +2,7 @@
 // The row that dispatch sends for a pair: the token as it is, or smoothed and quantised.
 
 #include <cstdint>
-#include <memory_resource>
+#include <optional>
 #include <span>
 
 #include "ops/ep/quant.hpp"
@@ -25,7 +25,12 @@ class OutgoingLowLatencyRow {
     bool exact_division = false;
   };
 
-  OutgoingLowLatencyRow(std::pmr::memory_resource* memory, const Tokens& tokens);
+  OutgoingLowLatencyRow(Scratch& scratch, const Tokens& tokens);
+  /// Of the scratch.
+  static Bytes share(Quant quant, std::int64_t hidden) {
+    const std::int64_t columns = quant == Quant::int8 ? hidden : 0;
+    return scratch_part<std::byte>(columns) + scratch_part<float>(columns);
+  }
 
   /// `smooth`: which row of the smooth scales. A row is made once and serves all pairs of its token that share it.
   void choose(std::int64_t token, std::int64_t smooth);
@@ -39,8 +44,8 @@ class OutgoingLowLatencyRow {
   void quantise(std::span<const std::byte> row, std::int64_t smooth);
 
   const Tokens* tokens_;
-  Scratch quantised_;
-  Scratch wide_;
+  std::span<std::byte> quantised_;
+  std::span<float> wide_;
   std::int64_t token_ = -1;
   std::int64_t smooth_ = -1;
   std::span<const std::byte> bytes_;

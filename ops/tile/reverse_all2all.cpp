@@ -224,6 +224,10 @@ Handshake all2all_handshake(const runtime::Communicator& comm, All2AllWay way, c
   return handshake;
 }
 
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const All2AllArgs& args) {
+  return {.symmetric = All2AllTasks(args.shape, args.tiling, comm.ranks()).buffer_bytes()};
+}
+
 void all2all_program(runtime::CoreContext& context, All2AllWay way, const All2AllArgs& args) {
   All2AllProgram(context, way, args).run();
 }

@@ -24,6 +24,7 @@
 #include "ops/handshake.hpp"
 #include "ops/tile/all2all_tasks.hpp"
 #include "runtime/communicator.hpp"
+#include "runtime/registry.hpp"
 #include "shmem/signal.hpp"
 
 namespace shmoe::ops {
@@ -63,6 +64,9 @@ Result<void> reverse_all2all(runtime::Communicator& comm, const All2AllArgs& arg
 /// Order:   as reverse_all2all
 /// Errors:  as reverse_all2all
 Result<void> forward_all2all(runtime::Communicator& comm, const All2AllArgs& args);
+
+/// Units:   bytes; all of it symmetric, refused where the block of the communicator has fewer from args.buffers on
+runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const All2AllArgs& args);
 
 /// What this rank brings into the entry barrier.
 /// Order:   sends nothing

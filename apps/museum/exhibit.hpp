@@ -21,6 +21,9 @@ struct Exhibit {
   bool strict = true;
   std::int32_t communicators = 1;
   std::string faults = {};  // a plan as in apps/11_faults
+  /// What a rank sets besides, perhaps otherwise than the others; may be empty.
+  std::function<void(Rank, runtime::Config&)> settings = {};
+  bool finalize = true;  // false: a rank that is done just ends
   /// Slot families of its own; may be empty.
   std::function<void(shmem::SlotPlan&, const shmem::BlockMap&)> slots = {};
   // One of the two.

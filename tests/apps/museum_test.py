@@ -37,7 +37,7 @@ class Museum(cli.Case):
         catalogue = [f"{letter}{number}" for letter, numbers in
                      (("S", range(1, 20)), ("F", range(1, 25)), ("H", range(1, 28)), ("D", range(27)))
                      for number in numbers]
-        others = ["D2S", "D3A", "D3B", "D9W", "FWD", "QUIET", "RING", "T77"]
+        others = ["CLEAR", "D2S", "D3A", "D3B", "D9W", "FWD", "LEFT", "PATHS", "QUIET", "RING", "SHARE", "T77"]
         self.assertEqual(sorted(name for name, _, _ in rows), sorted([*catalogue, *others]))
         self.assertEqual({name: ending for name, ending, _ in rows if ending != "left out"},
                          {exhibit["exhibit"]: exhibit["expected"] for exhibit in listed})

@@ -82,12 +82,15 @@ class Side {
                .compute_gate = options.gate,
                .published = {.half = Bytes{64U << 10}, .flags = Bytes{4096}}},
         signals_(ops::afd_signals(comm.slots())) {
-    if (is_expert()) return rows_.resize(static_cast<std::size_t>(options.expected) * shape_.row_bytes());
+    if (is_expert()) {
+      rows_.resize(static_cast<std::size_t>(options.expected) * shape_.row_bytes());
+      return;
+    }
     x_ = rows_of(comm.rank(), options.sent);
     answers_.resize(x_.size());
-    if (!options.gate) return;
-    ids_.resize(static_cast<std::size_t>(options.sent * shape_.topk));
-    scales_.resize(ids_.size(), 1.0F);
+    const std::int64_t pairs = options.gate ? options.sent * shape_.topk : 0;
+    ids_.resize(static_cast<std::size_t>(pairs));
+    scales_.resize(static_cast<std::size_t>(pairs), 1.0F);
   }
 
   [[nodiscard]] bool is_expert() const { return shape_.ranks.is_expert(comm_->rank()); }

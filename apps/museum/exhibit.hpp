@@ -49,6 +49,14 @@ inline std::function<Result<void>(runtime::Communicator&)> checked_kernel(
   return [op, body = std::move(body)](runtime::Communicator& comm) { return comm.launch(op, body); };
 }
 
+/// The next kernel is the first, as in the catalogue: the start of a job has taken a round. On every rank, before any kernel.
+inline void start_from_zero(runtime::World& world) {
+  runtime::Communicator& comm = world.all();
+  for (Core core{0}; core.value() < comm.cores(); ++core) {
+    comm.local<std::uint64_t>(comm.map().magic_of(core), 1)[0] = 0;
+  }
+}
+
 /// A kernel of so many barriers.
 inline Result<void> barriers(runtime::World& world, const char* op, int count) {
   return world.all().launch(op, [count](runtime::CoreContext& context) {

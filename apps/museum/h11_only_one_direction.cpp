@@ -18,6 +18,7 @@ Exhibit only_one_direction() {
       .faults = "rank 0 in a2e launch 1 wait 1: late",
       .slots = afd::declare,
       .run = [](runtime::World& world) -> Result<void> {
+        start_from_zero(world);
         Result<afd::Side> side = afd::Side::on(world.all(), {});
         if (!side) return side.error();
         for (int call = 0; call < 3; ++call) {

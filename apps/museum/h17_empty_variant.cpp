@@ -18,6 +18,7 @@ Exhibit empty_variant() {
           .profile = kFaithful202607,
           .slots = afd::declare,
           .run = [](runtime::World& world) -> Result<void> {
+            start_from_zero(world);
             Result<afd::Side> side = afd::Side::on(world.all(), {});
             if (!side) return side.error();
             if (world.rank() == Rank{0}) return side->a2e();

@@ -19,6 +19,7 @@ Exhibit flag_never_set() {
           .settings = detour::window(3),
           .slots = detour::declare,
           .run = [](runtime::World& world) {
+            start_from_zero(world);
             return detour::all_to_all(world, {.members = {Rank{0}, Rank{1}}, .elements = 4});
           }};
 }

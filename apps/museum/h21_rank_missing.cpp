@@ -11,7 +11,7 @@ Exhibit rank_missing() {
           .expected = "deadline passed",
           .story =
               "As published rank 0 waits for its connection for ever, and the others for rank 0. Here the ranks that "
-              "came leave together, after SHMOE_BOOTSTRAP_TIMEOUT_MS, and name the one that did not.",
+              "came leave together, after SHMOE_BOOTSTRAP_TIMEOUT_S, and name the one that did not.",
           .ranks = 3,
           .settings =
               [](Rank rank, runtime::Config& config) {

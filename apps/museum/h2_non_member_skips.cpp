@@ -1,4 +1,4 @@
-// deadlock cycle: operator order differs
+// orphan wait: operator order differs
 #include "apps/museum/detour.hpp"
 #include "apps/museum/exhibits.hpp"
 
@@ -7,7 +7,7 @@ namespace shmoe::apps {
 Exhibit non_member_skips() {
   return {.name = "H2",
           .what = "a rank that is no member of a group skips the call that all ranks must make",
-          .expected = "deadlock cycle: operator order differs",
+          .expected = "orphan wait: operator order differs",
           .story =
               "Ranks 0 and 1 exchange, then ranks 0 and 2, and each rank makes only the calls it is a member of. The "
               "magic of the detours counts calls, also those in which a rank moves nothing: in the second one rank 0 "
@@ -19,6 +19,7 @@ Exhibit non_member_skips() {
           .settings = detour::window(3),
           .slots = detour::declare,
           .run = [](runtime::World& world) -> Result<void> {
+            start_from_zero(world);
             for (const Rank partner : {Rank{1}, Rank{2}}) {
               const detour::Call call{.members = {Rank{0}, partner}, .elements = 4};
               if (!call.has(world.rank())) continue;

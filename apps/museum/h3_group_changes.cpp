@@ -20,6 +20,7 @@ Exhibit group_changes() {
           .settings = detour::window(3),
           .slots = detour::declare,
           .run = [](runtime::World& world) -> Result<void> {
+            start_from_zero(world);
             for (const Rank partner : {Rank{1}, Rank{2}, Rank{1}}) {
               const detour::Call call{.members = {Rank{0}, partner}, .elements = 4};
               if (Result<void> done = detour::all_to_all(world, call); !done) return done;

@@ -17,6 +17,7 @@ Exhibit group_of_one() {
           .settings = detour::window(2),
           .slots = detour::declare,
           .run = [](runtime::World& world) {
+            start_from_zero(world);
             return detour::reduce_scatter(world, {.members = {Rank{0}}, .elements = 4});
           }};
 }

@@ -27,6 +27,7 @@ Exhibit counter_not_cleared() {
                 if (context.rank() == Rank{1}) context.signal(Rank{0}, count, shmem::SignalOp::add, 1);
                 sync.barrier_all();  // it has come when rank 0 looks
                 if (context.rank() == Rank{0}) context.wait(count, Compare::equal, 1).ordering_only();
+                sync.barrier_all();  // rank 1 adds again when rank 0 has looked
               });
               if (!done) return done;
             }

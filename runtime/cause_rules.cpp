@@ -22,7 +22,9 @@ std::string slot_text(const Evidence& known, const Edge& edge) {
 bool by_source(const Edge& edge) { return edge.family->has_sources() && edge.side == shmem::Side::source; }
 
 bool by_word(const Edge& edge) {
-  return by_source(edge) && (edge.core->wait->match != shmem::Match::sum || edge.seen == 0);
+  const WaitSight& wait = *edge.core->wait;
+  const bool of_several = wait.match == shmem::Match::sum && wait.slots.size() > 1;
+  return by_source(edge) && (!of_several || edge.seen == 0);
 }
 
 }  // namespace shmoe::runtime::rules

@@ -42,6 +42,7 @@ Because wrong_rank(const Evidence& known, const Edge& edge);
 Because range(const Evidence& known, const Edge& edge);
 Because missing_here(const Evidence& known, const Edge& edge);
 Because missing(const Evidence& known, const Edge& edge);
+Because missing_of_cores(const Evidence& known, const Edge& edge);
 Because everybody_waits(const Evidence& known, const Edge& edge);
 Because left_out_midway(const Evidence& known, const Edge& edge);
 Because left_out_before(const Evidence& known, const Edge& edge);

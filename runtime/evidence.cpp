@@ -2,12 +2,24 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 #include "shmem/wait.hpp"
 
 namespace shmoe::runtime {
 
-bool Edge::ends_with(std::uint64_t word) const { return shmem::satisfies(compare, word, wanted); }
+namespace {
+
+/// Of one slot; of a sum of several nobody knows.
+std::uint64_t largest(const WaitSight& wait) {
+  if (wait.match == shmem::Match::sum && wait.slots.size() == 1) return wait.upper;
+  return wait.match != shmem::Match::sum && wait.compare == Compare::equal ? wait.value
+                                                                           : std::numeric_limits<std::uint64_t>::max();
+}
+
+}  // namespace
+
+bool Edge::ends_with(std::uint64_t word) const { return shmem::satisfies(compare, word, wanted) && word <= upper; }
 
 // The published round counts in 30 bits above 32 of the value; a count of our own never comes near 2^61.
 bool is_later(const Sight& sight, const shmem::SlotFamily& family, std::uint64_t word, std::uint64_t than) {
@@ -33,13 +45,14 @@ void Evidence::add_edges(const CoreSight& core) {
     const shmem::Side side = by_zero ? shmem::Side::owner : shmem::Side::source;
     const std::optional<Rank> writer = sight_->slots->writer_of(slot, wait.where, side);
     if (!writer) continue;
-    const bool of_sum = wait.match == shmem::Match::sum;
+    const bool in_range = wait.match == shmem::Match::sum;
     const std::uint64_t seen = sight_->word(wait.where, slot);
     edges_.push_back({.core = &core,
                       .where = wait.where,
                       .slot = slot,
-                      .compare = of_sum ? Compare::at_least : wait.compare,
-                      .wanted = of_sum ? seen + 1 : wait.value,
+                      .compare = in_range ? Compare::at_least : wait.compare,
+                      .wanted = in_range && wait.slots.size() > 1 ? seen + 1 : wait.value,
+                      .upper = largest(wait),
                       .seen = seen,
                       .family = &family,
                       .side = side,
@@ -147,7 +160,8 @@ bool Evidence::counts_rounds(const CoreSight& core) const {
 bool Evidence::has_rounds(const Edge& edge) const { return is_barrier(edge) || edge.family == &sight_->slots->flag(); }
 
 bool Evidence::is_past(const Edge& edge) const {
-  return edge.compare == Compare::equal && is_later(*sight_, *edge.family, edge.seen, edge.wanted);
+  const bool bounded = edge.upper != std::numeric_limits<std::uint64_t>::max();
+  return bounded && is_later(*sight_, *edge.family, edge.seen, edge.upper);
 }
 
 }  // namespace shmoe::runtime

@@ -17,7 +17,8 @@ struct Edge {
   Rank where;  // whose slot
   Slot slot;
   Compare compare;
-  std::uint64_t wanted;  // of a sum: more than lies there
+  std::uint64_t wanted;  // of a sum of several: more than lies there
+  std::uint64_t upper;   // the largest word that ends it
   std::uint64_t seen;
   const shmem::SlotFamily* family;
   shmem::Side side;  // of a slot with two writers the one that is waited for
@@ -76,7 +77,7 @@ class Evidence {
   [[nodiscard]] bool is_barrier(const Edge& edge) const { return edge.family == &sight_->slots->barrier(); }
   /// Slots whose words are made of rounds.
   [[nodiscard]] bool has_rounds(const Edge& edge) const;
-  /// The word is past the one value that the wait is for.
+  /// The word is past all those that the wait is for.
   [[nodiscard]] bool is_past(const Edge& edge) const;
 
  private:

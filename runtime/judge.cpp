@@ -79,11 +79,13 @@ class Judge {
     }
     return fmt::format("{} of rank {}", text, named(w.spec->where));
   }
+  /// Words past the one value that is waited for, or past the range of one slot.
   [[nodiscard]] bool overrun(const Waiting& w) const {
-    if (w.spec->match == shmem::Match::sum || w.spec->compare != Compare::equal) return false;
-    if (w.family->goes_back()) return false;
+    const bool in_range = w.spec->match == shmem::Match::sum;
+    const bool bounded = in_range ? w.spec->slots.size() == 1 : w.spec->compare == Compare::equal;
+    if (!bounded || w.family->goes_back()) return false;
     return std::ranges::all_of(w.spec->slots, [&](Slot slot) {
-      return is_later(sight_, *w.family, sight_.word(w.spec->where, slot), w.spec->value);
+      return is_later(sight_, *w.family, sight_.word(w.spec->where, slot), in_range ? w.spec->upper : w.spec->value);
     });
   }
   [[nodiscard]] std::string overrun_text(const Waiting& w) const {
@@ -166,6 +168,8 @@ class Judge {
     if (w.spec->match == shmem::Match::any) {
       what = fmt::format("any of {} slots from {} on to be {} {:#x}", w.spec->slots.size(), slot_name(w), sign,
                          w.spec->value);
+    } else if (w.spec->match == shmem::Match::sum && w.spec->slots.size() == 1) {
+      what = fmt::format("{} to lie in [{:#x}, {:#x}], sees {:#x}", slot_name(w), w.spec->value, w.spec->upper, w.seen);
     } else if (w.spec->match == shmem::Match::sum) {
       what = fmt::format("the sum of {} slots from {} on to lie in [{:#x}, {:#x}]", w.spec->slots.size(), slot_name(w),
                          w.spec->value, w.spec->upper);

@@ -55,6 +55,7 @@ constexpr Rule kRules[] = {
     {Stage::signals, CauseKind::missing_notify, rules::missing_here},
     {Stage::signals, CauseKind::notify_range, rules::range},
     {Stage::signals, CauseKind::missing_notify, rules::missing},
+    {Stage::signals, CauseKind::missing_notify, rules::missing_of_cores},
     {Stage::signals, CauseKind::clear_missing, rules::credit_never_cleared},
     {Stage::signals, CauseKind::credit_missing, rules::no_credit},
 

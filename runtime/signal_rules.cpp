@@ -84,8 +84,10 @@ Because drifted(const Evidence& known, const Edge& edge) {
 Because wrong_rank(const Evidence& known, const Edge& edge) {
   if (!by_word(edge)) return std::nullopt;
   const std::uint64_t here = known.sent(edge).count;
+  // Whoever waits in the memory of others may be signalled in several.
   const auto one_to_one = [&] {
-    return !known.is_barrier(edge) && known.sight().ranks > 2 && known.fan_out(edge) == 1;
+    const bool at_home = edge.where == edge.core->rank && !known.is_barrier(edge);
+    return at_home && known.sight().ranks > 2 && known.fan_out(edge) == 1;
   };
   for (Rank owner{0}; owner.value() < known.sight().ranks; ++owner) {
     if (owner == edge.where) continue;
@@ -149,6 +151,20 @@ Because missing(const Evidence& known, const Edge& edge) {
     return fmt::format("rank {} has left {} without signalling {}", edge.writer, edge.core->op, slot_text(known, edge));
   }
   return std::nullopt;
+}
+
+/// Of a slot that any core of a rank sets.
+Because missing_of_cores(const Evidence& known, const Edge& edge) {
+  const bool of_cores = edge.family->writers == shmem::Writers::own_cores;
+  if (!of_cores || edge.family == &known.sight().slots->sync_all() || known.is_past(edge)) return std::nullopt;
+  const auto still_signals = [&](const CoreSight& core) {
+    const bool waits = core.wait && core.wait->where == edge.where && core.wait->slot() == edge.slot;
+    return core.busy && core.launch <= edge.core->launch && !waits;
+  };
+  if (std::ranges::any_of(known.sight().of(edge.writer), still_signals)) return std::nullopt;
+  return fmt::format(
+      "only cores of rank {} signal {}, each of them waits for it or has left {}, and it was signalled {}", edge.writer,
+      slot_text(known, edge), edge.core->op, times(known.sent(edge).count));
 }
 
 Because everybody_waits(const Evidence& known, const Edge& edge) {

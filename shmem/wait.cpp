@@ -318,8 +318,8 @@ std::string expectation(const SleepingWait& wait, const Peers& peers) {
 std::string waited_for(const SleepingWait& wait, const Peers& peers) {
   const std::string slot = peers.slots->describe(wait.slot);
   const std::size_t count = wait.spec.slots.size();
-  if (wait.spec.match == Match::sum) return fmt::format("the sum of {} slots with {}", count, slot);
   if (count == 1) return slot;
+  if (wait.spec.match == Match::sum) return fmt::format("the sum of {} slots with {}", count, slot);
   return wait.spec.match == Match::all ? fmt::format("{} (the first of {} slots that is still missing)", slot, count)
                                        : fmt::format("{} (any of {} slots ends the wait)", slot, count);
 }

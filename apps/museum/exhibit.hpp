@@ -21,6 +21,9 @@ struct Exhibit {
   bool strict = true;
   std::int32_t communicators = 1;
   std::string faults = {};  // a plan as in apps/11_faults
+  /// What a rank sets besides, perhaps otherwise than the others; may be empty.
+  std::function<void(Rank, runtime::Config&)> settings = {};
+  bool finalize = true;  // false: a rank that is done just ends
   /// Slot families of its own; may be empty.
   std::function<void(shmem::SlotPlan&, const shmem::BlockMap&)> slots = {};
   // One of the two.
@@ -44,6 +47,14 @@ inline std::function<Result<void>(runtime::World&)> kernel(const char* op,
 inline std::function<Result<void>(runtime::Communicator&)> checked_kernel(
     const char* op, std::function<void(runtime::CoreContext&)> body) {
   return [op, body = std::move(body)](runtime::Communicator& comm) { return comm.launch(op, body); };
+}
+
+/// The next kernel is the first, as in the catalogue: the start of a job has taken a round. On every rank, before any kernel.
+inline void start_from_zero(runtime::World& world) {
+  runtime::Communicator& comm = world.all();
+  for (Core core{0}; core.value() < comm.cores(); ++core) {
+    comm.local<std::uint64_t>(comm.map().magic_of(core), 1)[0] = 0;
+  }
 }
 
 /// A kernel of so many barriers.

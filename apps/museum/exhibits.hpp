@@ -58,6 +58,10 @@ Exhibit group_changes();
 Exhibit round_wraps();
 Exhibit group_of_one();
 Exhibit too_few_cores();
+Exhibit window_sizes_differ();
+Exhibit slots_too_small();
+Exhibit payload_too_large();
+Exhibit flags_unaligned();
 Exhibit only_one_direction();
 Exhibit option_differs();
 Exhibit cores_change();
@@ -66,9 +70,14 @@ Exhibit uneven_ratio();
 Exhibit empty_variant();
 Exhibit window_too_small();
 Exhibit freed_too_early();
+Exhibit jobs_back_to_back();
+Exhibit rank_missing();
 Exhibit groups_differ();
 Exhibit rank_beyond();
 Exhibit rest_left_out();
+Exhibit one_too_many();
+Exhibit segment_not_zeroed();
+Exhibit truly_full();
 
 // Credits of the tile language
 Exhibit credits();
@@ -97,10 +106,14 @@ Exhibit too_many_slots_awaited();
 Exhibit unequal_steps();
 Exhibit peer_dies();
 
-// A reported case, and two that everybody writes
+// A reported case, and mistakes that everybody makes
 Exhibit batches_cross();
 Exhibit ring_waits_first();
 Exhibit answer_before_quiet();
+Exhibit counter_not_cleared();
+Exhibit window_shared();
+Exhibit two_paths();
+Exhibit operator_left_out();
 
 // And two that are right: as published, and what others leave a part out of
 Exhibit forward_without_credits();

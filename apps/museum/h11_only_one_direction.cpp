@@ -1,4 +1,5 @@
 // overrun: buffer reused too early
+#include "apps/museum/afd.hpp"
 #include "apps/museum/exhibits.hpp"
 
 namespace shmoe::apps {
@@ -6,21 +7,22 @@ namespace shmoe::apps {
 Exhibit only_one_direction() {
   return {
       .name = "H11",
-      .what = "three calls in one direction, and nothing comes back",
+      .what = "three calls of a2e, and no e2a comes back",
       .expected = "overrun: buffer reused too early",
       .story =
-          "The attention rank sends and never waits for the expert. Its third call uses the buffer of the first, which "
-          "the expert has not seen. An answer between two calls of equal parity is what makes two buffers enough.",
+          "The attention rank sends and never waits for the expert. Its third call uses the half of the first, which "
+          "the expert has not seen: it looks for 0x100000000 and finds 0x300000000. An e2a between two calls of a2e "
+          "with equal parity is what makes two halves enough.",
+      .cores = 4,
       .profile = kFaithful202607,
-      .faults = "rank 1 in a2e launch 1 wait 1 flag: late",
+      .faults = "rank 0 in a2e launch 1 wait 1: late",
+      .slots = afd::declare,
       .run = [](runtime::World& world) -> Result<void> {
+        start_from_zero(world);
+        Result<afd::Side> side = afd::Side::on(world.all(), {});
+        if (!side) return side.error();
         for (int call = 0; call < 3; ++call) {
-          const Result<void> done = world.all().launch("a2e", [](runtime::CoreContext& context) {
-            runtime::ZeroBufferSync sync(context);
-            if (context.rank() == Rank{0}) sync.set_flag(Rank{1}, 0, 1);
-            if (context.rank() == Rank{1}) sync.wait_flag(Rank{0}, 0, 1).ordering_only();
-          });
-          if (!done) return done;
+          if (Result<void> done = side->a2e(); !done) return done;
         }
         return {};
       }};

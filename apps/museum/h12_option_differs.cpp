@@ -1,23 +1,26 @@
 // orphan wait: notify range unlike wait range
+#include "apps/museum/afd.hpp"
 #include "apps/museum/exhibits.hpp"
 
 namespace shmoe::apps {
 
 Exhibit option_differs() {
   return {.name = "H12",
-          .what = "an option is on at one end and off at the other",
+          .what = "compute_gate is off at the attention ranks and on at the expert ranks",
           .expected = "orphan wait: notify range unlike wait range",
           .story =
-              "The expert expects the gate values of a token besides its row, and waits for their flags. The attention "
-              "rank was started without the option and sends rows only. In the profile safe such options belong into "
-              "the call that all ranks compare.",
-          .cores = 3,
-          .run = kernel("a2e", [](runtime::CoreContext& context) {
-            runtime::ZeroBufferSync sync(context);
-            if (context.core() != Core{0}) return;
-            if (context.rank() == Rank{0}) sync.set_flag(Rank{1}, 0, 1);
-            if (context.rank() == Rank{1}) sync.wait_flag_range(Rank{0}, 0, 3, 1);
-          })};
+              "The experts expect ids and scales besides the rows, and wait for their flags to be 0x100000000. The "
+              "attention ranks were called without the option and raise the flag of the rows alone: the others are 0. "
+              "In the profile safe such options belong to what all ranks compare at the entry.",
+          .ranks = 4,
+          .cores = 4,
+          .profile = kFaithful202607,
+          .slots = afd::declare,
+          .run = [](runtime::World& world) -> Result<void> {
+            start_from_zero(world);
+            Result<afd::Side> side = afd::Side::on(world.all(), {.experts = 2, .gate = world.rank() < Rank{2}});
+            return side ? side->a2e() : Result<void>{side.error()};
+          }};
 }
 
 }  // namespace shmoe::apps

@@ -1,4 +1,5 @@
 // orphan wait: missing notify
+#include "apps/museum/detour.hpp"
 #include "apps/museum/exhibits.hpp"
 
 namespace shmoe::apps {
@@ -8,15 +9,19 @@ Exhibit flag_never_set() {
           .what = "a sender core stores its shard and does not set the flag",
           .expected = "orphan wait: missing notify",
           .story =
-              "Every rank sets a flag on every other. Rank 1's flag on rank 0 is lost, as if the line were left out. "
-              "The ledger shows that rank 1 has signalled the others and not rank 0.",
+              "Ranks 0 and 1 exchange, and rank 2 lends its memory for the second shard of each pair. Core 2 of rank 0 "
+              "stores its shard there and sets no flag, as if the line were left out: core 2 of rank 1 waits for "
+              "0x100000001 and sees 0. The ledger shows that rank 0 has signalled the first shard and not the second.",
           .ranks = 3,
-          .faults = "rank 1 in exchange signal 1 flag: drop",
-          .run = kernel("exchange", [](runtime::CoreContext& context) {
-            runtime::ZeroBufferSync sync(context);
-            sync.set_flag_batch(Rank{0}, Rank{context.ranks()}, 0, 1);
-            sync.wait_flag_batch(Rank{0}, Rank{context.ranks()}, 0, 1);
-          })};
+          .cores = 3,
+          .profile = kFaithful202607,
+          .faults = "rank 0 core 2 in all_to_all_detour signal 1: drop",
+          .settings = detour::window(3),
+          .slots = detour::declare,
+          .run = [](runtime::World& world) {
+            start_from_zero(world);
+            return detour::all_to_all(world, {.members = {Rank{0}, Rank{1}}, .elements = 4});
+          }};
 }
 
 }  // namespace shmoe::apps

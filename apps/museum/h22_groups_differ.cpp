@@ -1,4 +1,5 @@
 // mismatch
+#include "apps/museum/detour.hpp"
 #include "apps/museum/exhibits.hpp"
 
 namespace shmoe::apps {
@@ -8,14 +9,16 @@ Exhibit groups_differ() {
           .what = "the ranks pass different groups to one call",
           .expected = "mismatch",
           .story =
-              "Rank 0 calls on ranks 0 and 1, rank 2 on 0 and 2. As published the shards have other sizes, and ranks "
-              "wait or mix their rows. Here the barrier of a call compares what all ranks bring, and every rank leaves "
-              "with the same error.",
+              "Ranks 0 and 1 call on themselves, rank 2 on 0 and 2. As published the shards have other sizes, and "
+              "ranks wait or mix their rows. In the profile safe the entry compares what all ranks bring, and every "
+              "rank leaves with the same error.",
           .ranks = 3,
-          .run = [](runtime::World& world) {
-            const std::int64_t group = world.rank() == Rank{2} ? 0b101 : 0b011;
-            return world.all().barrier(group);
-          }};
+          .settings = [](Rank, runtime::Config& config) { config.ipc_data = Bytes{shmem::kMiB}; },
+          .run =
+              [](runtime::World& world) {
+                const Rank partner{world.rank() == Rank{2} ? 2 : 1};
+                return detour::all_to_all(world, {.members = {Rank{0}, partner}, .elements = 4});
+              }};
 }
 
 }  // namespace shmoe::apps

@@ -1,4 +1,5 @@
-// broken contract
+// invalid argument
+#include "apps/museum/detour.hpp"
 #include "apps/museum/exhibits.hpp"
 
 namespace shmoe::apps {
@@ -6,13 +7,15 @@ namespace shmoe::apps {
 Exhibit rank_beyond() {
   return {.name = "H23",
           .what = "a group names a rank that does not exist",
-          .expected = "broken contract",
+          .expected = "invalid argument",
           .story =
               "Rank 2 of a job of two. As published the table of addresses holds null there, or another peer. Here the "
               "call names the rank, and how many there are.",
-          .run = kernel("all_to_all", [](runtime::CoreContext& context) {
-            context.signal(Rank{2}, context.slots().flag().at(0, context.rank()), shmem::SignalOp::set, 1);
-          })};
+          .settings = [](Rank, runtime::Config& config) { config.ipc_data = Bytes{shmem::kMiB}; },
+          .run =
+              [](runtime::World& world) {
+                return detour::all_to_all(world, {.members = {Rank{0}, Rank{2}}, .elements = 4});
+              }};
 }
 
 }  // namespace shmoe::apps

@@ -1,27 +1,23 @@
 // mismatch
-#include "apps/check/kernels.hpp"
+#include "apps/museum/detour.hpp"
 #include "apps/museum/exhibits.hpp"
 
 namespace shmoe::apps {
 
 Exhibit rest_left_out() {
   return {.name = "H24",
-          .what = "each core takes L / C elements, and C does not divide L",
+          .what = "each rank receives L / C elements of each, and C does not divide L",
           .expected = "mismatch",
           .story =
-              "Of 23 elements two cores take 11 each, and nobody takes the last. Our slices differ by one at most and "
-              "cover everything.",
+              "Of 23 elements two ranks exchange 11 each, and the last element of the output stays what it was. In the "
+              "profile safe the first chunks are one longer, and cover everything.",
           .cores = 2,
-          .run = kernel("reduce_scatter", [](runtime::CoreContext& context) {
-            constexpr std::size_t kElements = 23;
-            const std::size_t share = kElements / static_cast<std::size_t>(context.cores());
-            const std::vector<std::int32_t> ones(share, 1);
-            context.put(context.rank(), Offset{4 * share * context.core().index()}, ones);
-            const shmem::Witness all = context.sync_all();
-            std::vector<std::int32_t> sums(kElements);
-            context.get(context.rank(), Offset{0}, sums, all);
-            if (sums.back() != 1) wrong(context, "the last element");
-          })};
+          .profile = kFaithful202607,
+          .settings = detour::window(2),
+          .slots = detour::declare,
+          .run = [](runtime::World& world) {
+            return detour::all_to_all(world, {.members = {Rank{0}, Rank{1}}, .elements = 23});
+          }};
 }
 
 }  // namespace shmoe::apps

@@ -1,4 +1,5 @@
 // overrun: buffer reused too early
+#include "apps/museum/detour.hpp"
 #include "apps/museum/exhibits.hpp"
 
 namespace shmoe::apps {
@@ -9,21 +10,20 @@ Exhibit group_changes() {
           .expected = "overrun: buffer reused too early",
           .story =
               "Rank 1 has nothing to do in the second call, so nothing keeps rank 0 back: in the third one it writes "
-              "its flag over that of the first, which rank 1 has not seen. Two buffers are enough only between ranks "
-              "that wait for each other in every call.",
+              "its flag 0x300000001 over the 0x100000001 of the first, which rank 1 has not seen. Rank 1 looks for "
+              "the first, and rank 0 for the third, which rank 1 never comes to. Two halves are enough only between "
+              "ranks that wait for each other in every call.",
           .ranks = 3,
+          .cores = 3,
           .profile = kFaithful202607,
-          .faults = "rank 1 in detour launch 1 wait 1 flag: late",
+          .faults = "rank 1 in all_to_all_detour launch 1 wait 1: late",
+          .settings = detour::window(3),
+          .slots = detour::declare,
           .run = [](runtime::World& world) -> Result<void> {
+            start_from_zero(world);
             for (const Rank partner : {Rank{1}, Rank{2}, Rank{1}}) {
-              const Result<void> done = world.all().launch("detour", [partner](runtime::CoreContext& context) {
-                runtime::ZeroBufferSync sync(context);  // every rank counts every call
-                if (context.rank() != Rank{0} && context.rank() != partner) return;
-                const Rank peer = context.rank() == partner ? Rank{0} : partner;
-                sync.set_flag(peer, 0, 1);
-                sync.wait_flag(peer, 0, 1).ordering_only();
-              });
-              if (!done) return done;
+              const detour::Call call{.members = {Rank{0}, partner}, .elements = 4};
+              if (Result<void> done = detour::all_to_all(world, call); !done) return done;
             }
             return {};
           }};

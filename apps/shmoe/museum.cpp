@@ -138,7 +138,7 @@ Result<Run> run_once(const Exhibit& exhibit) {
   return Run{.ending = ending_of(reports), .told = end->told};
 }
 
-Result<runtime::Config> config_of(const Exhibit& exhibit) {
+Result<runtime::Config> config_of(const Exhibit& exhibit, Rank rank) {
   Result<runtime::Config> config = runtime::Config::load();
   if (!config) return config;
   config->cores = exhibit.cores;
@@ -155,14 +155,15 @@ Result<runtime::Config> config_of(const Exhibit& exhibit) {
   if (!faults) return std::move(faults).error();
   config->faults = *std::move(faults);
   config->declare_slots = exhibit.slots;
+  if (exhibit.settings) exhibit.settings(rank, *config);
   return config;
 }
 
-int be_rank(const Exhibit& exhibit, const std::string& file) {
+int be_rank(const Exhibit& exhibit, Rank rank, const std::string& file) {
   const auto report = [&](const Error& error) {
     std::ofstream{file} << name_of(error.code) << '\n' << to_string(error) << '\n';
   };
-  const auto config = config_of(exhibit);
+  const auto config = config_of(exhibit, rank);
   if (!config) return failed(kName, config.error());
   const auto world = runtime::World::create(*config);
   if (!world) {
@@ -170,7 +171,7 @@ int be_rank(const Exhibit& exhibit, const std::string& file) {
     return exit_code_of(world.error());
   }
   Result<void> done = exhibit.run(**world);
-  if (done) done = (*world)->finalize();
+  if (done && exhibit.finalize) done = (*world)->finalize();
   if (done) return 0;
   (*world)->tell_once(done.error(), [&] { report(done.error()); });
   return exit_code_of(done.error());
@@ -228,7 +229,7 @@ int run(const MuseumOptions& options) {
                    .context = fmt::format("it starts the ranks itself, but this one was started by {}: run it alone",
                                           launch->launcher)});
   }
-  if (launch->launcher != "none") return be_rank(exhibits.front(), options.report);
+  if (launch->launcher != "none") return be_rank(exhibits.front(), launch->rank, options.report);
   Tour tour;
   for (const Exhibit& exhibit : exhibits) {
     if (const Result<void> done = run_exhibit(exhibit, options, tour); !done) return failed(kName, done.error());

@@ -23,9 +23,9 @@ std::string progress_name(Rank rank, std::uint64_t half) {
 }
 
 /// What both kernels have.
-class PublishedCore {
+class PublishedDetourCore {
  public:
-  PublishedCore(runtime::CoreContext& context, const DetourCall& call, std::uint64_t magic)
+  PublishedDetourCore(runtime::CoreContext& context, const DetourCall& call, std::uint64_t magic)
       : context_(context),
         call_(call),
         slots_(context.map().shape.ipc_data, context.ranks()),
@@ -67,11 +67,11 @@ class PublishedCore {
   std::int32_t core_;
 };
 
-class PublishedAllToAll : PublishedCore {
+class PublishedAllToAll : PublishedDetourCore {
  public:
   PublishedAllToAll(runtime::CoreContext& context, const AllToAllArgs& args, const DetourCall& call,
                     std::uint64_t magic)
-      : PublishedCore(context, call, magic), args_(args), chunk_(call.shape().elements / call.group().size()) {}
+      : PublishedDetourCore(context, call, magic), args_(args), chunk_(call.shape().elements / call.group().size()) {}
 
   void run() {
     if (core_ == 0) {
@@ -111,11 +111,11 @@ class PublishedAllToAll : PublishedCore {
   std::int64_t chunk_;
 };
 
-class PublishedReduceScatter : PublishedCore {
+class PublishedReduceScatter : PublishedDetourCore {
  public:
   PublishedReduceScatter(runtime::CoreContext& context, const ReduceScatterArgs& args, const DetourCall& call,
                          std::uint64_t magic)
-      : PublishedCore(context, call, magic), args_(args), chunk_(call.shape().elements / call.group().size()) {}
+      : PublishedDetourCore(context, call, magic), args_(args), chunk_(call.shape().elements / call.group().size()) {}
 
   void run() {
     const std::int32_t shards = detours() + 1;

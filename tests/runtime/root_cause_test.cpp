@@ -391,3 +391,31 @@ TEST_CASE("root cause: a flag of a sum that is cleared in the launch in which it
   one_word.counts(1, 1);
   CHECK(one_word.names().find("flag cleared too early") == std::string::npos);
 }
+
+TEST_CASE("root cause: each core that may set the slot waits for it or has left") {
+  Pair scene(3);
+  for (const int core : {1, 2}) scene.waits(scene.core(0, core), 0, scene.slot("progress", 0), 1, Compare::at_least);
+  scene.core(0, 0).busy = false;
+  REQUIRE(scene.names() == "missing notify");
+  CHECK(scene.causes()[0].because ==
+        "only cores of rank 0 signal progress of rank 0, each of them waits for it or has left step, and it was "
+        "signalled 0 times");
+  // One that waits for something else may set it afterwards.
+  scene.core(0, 0).busy = true;
+  scene.waits(scene.core(0, 0), 0, scene.slot("flag", 1), 1);
+  CHECK(scene.names() == "wait before notify, missing notify");
+}
+
+TEST_CASE("root cause: a slot in the memory of a third rank, beside one in the own memory") {
+  Scene scene(3, 1);
+  const Slot window = scene.slot("window", 0);
+  scene.ledger(0, 1, window, 1, 1);
+  scene.word(1, window, 1);
+  scene.waits(scene.core(1), 2, window, 1, Compare::at_least);
+  REQUIRE(scene.names() == "missing notify");
+  CHECK(scene.causes()[0].because == "rank 0 sent 0x1 to rank 1 and not to rank 2");
+  // At home it is the signal of somebody else.
+  scene.core(1).wait.reset();
+  scene.waits(scene.core(2), 2, window, 1, Compare::at_least);
+  CHECK(scene.names() == "notify to the wrong rank, missing notify");
+}

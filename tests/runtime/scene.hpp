@@ -26,6 +26,7 @@ class Scene {
     plan_.declare(
         {.name = "credit", .base = Offset{0xC0000}, .sources = sources, .writers = shmem::Writers::source_and_owner});
     plan_.declare({.name = "window", .base = Offset{0xE0000}, .sources = sources});
+    plan_.declare({.name = "progress", .base = Offset{0xF0000}, .writers = shmem::Writers::own_cores});
     for (Rank rank{0}; rank.value() < ranks; ++rank) {
       for (Core core{0}; core.value() < cores; ++core) {
         cores_.push_back({.rank = rank, .core = core, .busy = true, .op = "step", .launch = 1, .blocks = 1});

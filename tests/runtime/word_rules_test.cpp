@@ -334,3 +334,26 @@ TEST_CASE("root cause: ranks have signalled each other equally often, and are at
         "ranks 1 and 0 have signalled each other 2 times, yet one is at 0x300000002 (magic 3, value 2) and the other "
         "at 0x300000001 (magic 3, value 1)");
 }
+
+TEST_CASE("root cause: a wait for any step of one call, and the word of a later call lies there") {
+  Pair scene;
+  const Slot window = scene.slot("window", 1);
+  const auto writes = [&](std::uint64_t count, std::uint64_t word) {
+    scene.ledger(1, 0, window, count, word);
+    scene.word(0, window, word);
+  };
+  scene.waits(scene.core(0), 0, window, published_word(2, 1), Compare::at_least);
+  scene.core(0).wait->match = shmem::Match::sum;
+  scene.core(0).wait->upper = published_word(2, 0xFFFF'FFFF);
+  writes(3, published_word(4, 1));
+  const Verdict verdict = judge(scene.sight());
+  CHECK(name_of(verdict.kind) == "overrun");
+  CHECK(verdict.stuck[0].what == "window from rank 1 of rank 0 to lie in [0x200000001, 0x2ffffffff], sees 0x400000001");
+  REQUIRE(scene.names(VerdictKind::overrun) == "buffer reused too early");
+  CHECK(scene.causes(VerdictKind::overrun)[0].because ==
+        "rank 1 wrote 0x400000001 over 0x200000001 in window from rank 1 of rank 0 before rank 0 core 0 had seen it: "
+        "rank 1 signalled it 3 times, and rank 0 answered 0 times");
+  // The word of an earlier call is none that has gone by.
+  writes(1, published_word(0, 1));
+  CHECK(name_of(judge(scene.sight()).kind) == "deadlock cycle");
+}

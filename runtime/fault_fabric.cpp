@@ -113,7 +113,7 @@ void FaultFabric::act(const Fault& fault, Fate& fate, SourceSite site) {
 
 /// As the ledgers tell it: more often than it was given back, by two.
 bool FaultFabric::is_set_again(Rank owner, Slot slot) const {
-  if (peers_->controls.empty() || !slots_->family_of(slot).goes_back()) return false;
+  if (peers_->controls.empty()) return false;
   const auto times = [&](shmem::Side side) {
     const Rank writer = *slots_->writer_of(slot, owner, side);
     const std::uint32_t entry = slots_->ledger_index(owner, slot, Core{0}, side);
@@ -122,15 +122,14 @@ bool FaultFabric::is_set_again(Rank owner, Slot slot) const {
   return times(shmem::Side::source) > times(shmem::Side::owner) + 1;
 }
 
-/// Any of the slots, since any of them may be the one.
+/// Any of the slots, since any of them may be the one. A flag that goes back to 0 does not grow past what is awaited.
 bool FaultFabric::is_past(const WaitSpec& spec, SourceSite site) {
-  if (spec.match == Match::sum)
+  if (spec.match == Match::sum && slots_->family_of(spec.slots.front()).goes_back()) {
     return std::ranges::any_of(spec.slots, [&](Slot slot) { return is_set_again(spec.where, slot); });
-  const WaitSpec past{.where = spec.where,
-                      .slots = spec.slots,
-                      .match = Match::any,
-                      .compare = Compare::at_least,
-                      .value = spec.value + 1};
+  }
+  const std::uint64_t last = spec.match == Match::sum ? spec.upper : spec.value;
+  const WaitSpec past{
+      .where = spec.where, .slots = spec.slots, .match = Match::any, .compare = Compare::at_least, .value = last + 1};
   return next_->test(past, site).has_value();
 }
 

@@ -64,7 +64,7 @@ class LowLatency {
 
   /// The rows received.
   void experts() {
-    const std::uint64_t rows = context_->cores() * static_cast<std::uint64_t>(context_->ranks());
+    const auto rows = static_cast<std::uint64_t>(context_->cores() * context_->ranks());
     for (std::uint64_t row = 0; row < rows; ++row) load(context_->rank(), row_at(row), 0);
   }
 

@@ -229,7 +229,7 @@ TEST_CASE("a single wrong bit of a low-latency step is found and named") {
   config.communicators = 1;
   config.declare_slots = ops::declare_low_latency;
   const auto ran = runtime::World::run_as_threads(1, config, [&](runtime::World& world) -> Result<void> {
-    LowLatencyPipeline pipeline{world.all(), shape, experts};
+    LowLatencyPipeline pipeline{world.all(), world.all(), shape, experts};
     auto step = pipeline.run(batch, 5, 0);
     if (!step) return step.error();
     const auto problem = problem_of({batch}, experts);

@@ -88,7 +88,7 @@ Because cleared_early(const Evidence& known, const Edge& edge) {
   if (signals.size() < 2) return std::nullopt;
   const SentSignal& fill = signals[signals.size() - 2];
   const SentSignal& last = signals.back();
-  const bool own = last.writer == edge.core->rank && last.core == edge.core->core && last.launch == edge.core->launch;
+  const bool own = last.launch == edge.core->launch && last.writer == edge.core->rank && edge.core->core == last.core;
   if (!own || last.value != 0 || fill.value == 0 || fill.launch != last.launch) return std::nullopt;
   return fmt::format("rank {} core {} set {} to {} at {}, and rank {} core {} cleared it at {}, and waits for it",
                      fill.writer, fill.core, slot_text(known, edge), word_text(known, edge, fill.value), fill.site,

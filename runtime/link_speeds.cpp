@@ -1,16 +1,23 @@
 #include "runtime/link_speeds.hpp"
 
+#include <bit>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 
+#include "bootstrap/text.hpp"
+#include "shmem/hash.hpp"
+
 namespace shmoe::runtime {
 namespace {
 
 constexpr double kMegabyte = 1e6;
 constexpr std::int32_t kMostLinkedRanks = 4096;
+/// MB/s. A slower link would hold a row of a token up for minutes, and its rank would look as if it hung.
+constexpr double kLeastSpeed = 1e-3;
+constexpr double kMostSpeed = 1e9;
 
 template <class Number>
 std::optional<Number> number_in(const std::string& word) {
@@ -25,11 +32,11 @@ std::vector<std::string> words_in(std::string line) {
   return {std::istream_iterator<std::string>(words), {}};
 }
 
-/// "none", or a positive number.
+/// "none", or a number in the limits.
 std::optional<double> speed_in(const std::string& word) {
   if (word == "none") return 0.0;
   const auto speed = number_in<double>(word);
-  if (!speed || !(*speed > 0) || *speed > 1e9) return std::nullopt;
+  if (!speed || !(*speed >= kLeastSpeed) || *speed > kMostSpeed) return std::nullopt;
   return *speed * kMegabyte;
 }
 
@@ -53,9 +60,10 @@ std::vector<Rank> ranks_in(const std::string& word, std::int32_t ranks) {
 bool set_link(LinkSpeeds& links, const std::vector<std::string>& words) {
   if (words.size() != 3) return false;
   const auto speed = speed_in(words[2]);
+  const std::vector<Rank> targets = ranks_in(words[1], links.ranks());
   bool any = false;
   for (const Rank from : ranks_in(words[0], links.ranks())) {
-    for (const Rank to : ranks_in(words[1], links.ranks())) {
+    for (const Rank to : targets) {
       if (!speed || from == to) continue;
       links.set(from, to, *speed);
       any = true;
@@ -77,15 +85,15 @@ Result<LinkSpeeds> LinkSpeeds::parse(std::string_view text, std::string_view nam
     if (first) links = ranks_line(words);
     if (!links) {
       return Error{.code = Errc::invalid_argument,
-                   .context = fmt::format("{}:{}: '{}': write \"ranks N\" first, N from 1 to {}", name, number, line,
-                                          kMostLinkedRanks)};
+                   .context = fmt::format("{}:{}: {}: write \"ranks N\" first, N from 1 to {}", name, number,
+                                          bootstrap::quoted(line), kMostLinkedRanks)};
     }
     if (first || set_link(*links, words)) continue;
-    return Error{
-        .code = Errc::invalid_argument,
-        .context = fmt::format("{}:{}: '{}': write \"FROM TO SPEED\", two ranks of 0 to {}, or * for all, and a "
-                               "number of MB/s above 0, or none",
-                               name, number, line, links->ranks() - 1)};
+    return Error{.code = Errc::invalid_argument,
+                 .context = fmt::format(
+                     "{}:{}: {}: write \"FROM TO SPEED\", two ranks of 0 to {}, or * for all, and MB/s from {} "
+                     "to {}, or none; a remark begins with #",
+                     name, number, bootstrap::quoted(line), links->ranks() - 1, kLeastSpeed, kMostSpeed)};
   }
   if (links) return *std::move(links);
   return Error{
@@ -112,6 +120,12 @@ double LinkSpeeds::seconds(Rank from, Rank to, Bytes size) const {
   SHMOE_EXPECTS(exists(from, to), "rank {} writes to rank {}: there is no link between them", from, to);
   const double speed = speeds_[index(from, to)];
   return speed == kNoLimit ? 0 : static_cast<double>(size.value()) / speed;
+}
+
+std::uint64_t LinkSpeeds::digest() const {
+  std::uint64_t hash = shmem::fnv1a(shmem::kFnvStart, static_cast<std::uint64_t>(ranks_));
+  for (const double speed : speeds_) hash = shmem::fnv1a(hash, std::bit_cast<std::uint64_t>(speed));
+  return hash;
 }
 
 std::string to_string(const LinkSpeeds& links) {

@@ -36,6 +36,8 @@ class LinkSpeeds {
   /// Units:   seconds; none where the link has no limit, or leads to the own memory
   /// Errors:  a broken contract where there is no link
   [[nodiscard]] double seconds(Rank from, Rank to, Bytes size) const;
+  /// Equal for equal links.
+  [[nodiscard]] std::uint64_t digest() const;
 
  private:
   static constexpr double kNoLimit = 1e300;

@@ -15,6 +15,8 @@ std::vector<runtime::check::Program> detour_programs();
 /// Barriers and SyncAll, ours and the published ones.
 std::vector<runtime::check::Program> sync_programs();
 std::vector<runtime::check::Program> flag_programs();
+/// The flags of the older operators.
+std::vector<runtime::check::Program> legacy_programs();
 std::vector<runtime::check::Program> handshake_programs();
 /// The tile language and its operators, right and wrong.
 std::vector<runtime::check::Program> tile_programs();

@@ -63,8 +63,8 @@ std::vector<Program> all_programs() {
                       .make = [](const Setting& setting) { return hand_over(setting, false); },
                       .expected = VerdictKind::unordered_read});
   for (const auto list :
-       {sync_programs, flag_programs, handshake_programs, heap_programs, operator_programs, low_latency_programs,
-        afd_programs, detour_programs, tile_programs, tile_word_programs, fault_programs}) {
+       {sync_programs, flag_programs, legacy_programs, handshake_programs, heap_programs, operator_programs,
+        low_latency_programs, afd_programs, detour_programs, tile_programs, tile_word_programs, fault_programs}) {
     std::ranges::move(list(), std::back_inserter(programs));
   }
   return programs;

@@ -34,6 +34,7 @@ WORLDS = [
     ("a2e_e2a_int8", "r2c1n3-noviews"), ("a2e_e2a_copy", "r3c2n3"), ("a2e_again", "r3c1n2"), ("a2e_again", "r2c2n2"),
     ("published.a2e_e2a", "r2c4n2-faithful-2026-07"), ("published.a2e_e2a", "r4c4n2-faithful-2026-07"),
     ("barrier", "r2c2n3-from4294967294"), ("flags", "r2c1n3-from4294967294"), ("pipeline", "r2c1n3-noviews"),
+    ("legacy_flags", "r2c2n3"), ("legacy_flags", "r3c1n3"), ("legacy_polls", "r2c2n2"),
 ]
 # Those of the tile language.
 TILE_WORLDS = [
@@ -41,6 +42,9 @@ TILE_WORLDS = [
     ("reverse_all2all", "r2c1n3"), ("all2all_tiles_merged", "r2c3n3"), ("tile_words", "r3c2n2"),
     ("reverse_all2all", "r3c2n4"), ("reverse_all2all_merged", "r2c3n3"), ("forward_all2all", "r2c1n4"),
     ("all2all_tiles", "r3c2n2"), ("credit_return", "r3c1n4"),
+]
+# Those of the collectives over detours.
+DETOUR_WORLDS = [
     ("all_to_all", "r2c2n3"), ("reduce_scatter", "r2c2n3"), ("all_to_all_detour", "r3c1n3"),
     ("reduce_scatter_detour", "r3c1n3"), ("all_to_all_symmetric", "r3c2n3"), ("reduce_scatter_symmetric", "r3c2n3"),
     ("all_to_all_detour", "r3c2n3"), ("reduce_scatter_detour", "r3c2n3"), ("all_to_all_detour", "r4c1n2"),
@@ -48,8 +52,13 @@ TILE_WORLDS = [
 ]
 
 
+# Where another folder has worlds of its own.
+WORLDS_OF = {"ops/tile/": TILE_WORLDS, "ops/detour/": DETOUR_WORLDS}
+
+
 def worlds_of(mutant):
-    return TILE_WORLDS if mutant.source.path.startswith("ops/tile/") else WORLDS
+    return next((worlds for folder, worlds in WORLDS_OF.items() if mutant.source.path.startswith(folder)), WORLDS)
+
 
 # As the checker names them.
 VERDICTS = ("deadlock cycle", "orphan wait", "SyncAll mismatch", "overrun", "misdirected notify", "unordered read",

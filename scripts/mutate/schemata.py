@@ -17,6 +17,7 @@ FILES = {
     "runtime/communicator.cpp": ("", ("keep_in_step", "barrier")),
     "runtime/communicator_heap.cpp": ("context.", ("carry", "carry_out", "compact")),
     "ops/handshake.hpp": ("comm.", None),
+    "runtime/legacy_sync.cpp": ("context_->", None),
     "ops/skeleton.cpp": ("context.", None),
     "ops/detour/core.hpp": ("context_.", ("position",)),
     "ops/detour/all_to_all_detour.cpp": ("context_.", ("run", "send", "keep", "receive", "fetch", "write", "in_y",
@@ -53,7 +54,7 @@ TILE_FILES = {
                                                    "row_of")),
 }
 # Checks of arguments and texts of errors: the host's, not the protocol's.
-NO_PROTOCOL = {"precedes", "copy_name", "CallCard", "with", "difference", "shape_fault", "notify_fault", "bad_id",
+NO_PROTOCOL = {"family_name", "precedes", "copy_name", "CallCard", "with", "difference", "shape_fault", "notify_fault", "bad_id",
                "rotate_handshake", "notify_handshake", "dispatch_handshake", "combine_handshake",
                "scales_fault", "weights_fault", "gradient_fault", "is_told_before", "name_of", "mismatch",
                "dispatch_low_latency_handshake", "combine_low_latency_handshake", "combine_tables_fault",

@@ -54,7 +54,7 @@ class Slow(Links):
 
     def test_a_rank_that_its_link_holds_for_minutes_ends_with_the_job(self):
         """Nobody ends it from outside: with --survive the launcher waits for all."""
-        self.file.write_text("ranks 3\n0 2 0.000001\n")
+        self.file.write_text("ranks 3\n0 2 0.001\n")
         self.beside.write_text("rank 1 in dispatch_normal quiet 1: kill\n")
         done = run("run", "-n", 3, "--survive", "--links", self.file, "--faults", self.beside, "--", cli.SHMOE, "moe",
                    "--hidden", 4096, "--tokens", 16, "--steps", 1, "--warmup", 0)

@@ -45,12 +45,12 @@ TEST_CASE("links: a line that says nothing is named, with what to write") {
   CHECK(fault_in("0 1 5") == "links:1: '0 1 5': write \"ranks N\" first, N from 1 to 4096");
   CHECK(fault_in("ranks 0") == "links:1: 'ranks 0': write \"ranks N\" first, N from 1 to 4096");
   CHECK(fault_in("ranks 4097") == "links:1: 'ranks 4097': write \"ranks N\" first, N from 1 to 4096");
-  for (const char* line : {"0 2 5", "0 0 5", "-1 0 5", "0 1", "0 1 5 6", "0 1 0", "0 1 -3", "0 1 fast", "0 1 5MB",
-                           "x 1 5", "0 1 nan", "* 2 5", "* * 0", "** 1 5", "0 1 *"}) {
+  for (const char* line : {"0 2 5", "0 0 5", "-1 0 5", "0 1", "0 1 5 6", "0 1 0", "0 1 1e-9", "0 1 2e9", "0 1 inf",
+                           "0 1 -3", "0 1 fast", "0 1 5MB", "x 1 5", "0 1 nan", "* 2 5", "* * 0", "** 1 5", "0 1 *"}) {
     CAPTURE(line);
     CHECK(fault_in(fmt::format("ranks 2\n\n{}\n", line).c_str()) ==
-          fmt::format("links:3: '{}': write \"FROM TO SPEED\", two ranks of 0 to 1, or * for all, and a number of MB/s "
-                      "above 0, or none",
+          fmt::format("links:3: '{}': write \"FROM TO SPEED\", two ranks of 0 to 1, or * for all, and MB/s from 0.001 "
+                      "to 1e+09, or none; a remark begins with #",
                       line));
   }
   const Result<LinkSpeeds> missing = LinkSpeeds::load("/nonexistent/links");
@@ -65,6 +65,9 @@ TEST_CASE("links: a star is every rank, and a later line wins") {
   CHECK(to_string(*LinkSpeeds::parse(to_string(*links), "again")) == to_string(*links));
   CHECK(to_string(*LinkSpeeds::parse("ranks 3\n2 1 none", "f")) == "ranks 3\n2 1 none\n");
   CHECK(to_string(LinkSpeeds(4)) == "ranks 4\n");
+  CHECK(links->digest() == LinkSpeeds::parse(to_string(*links), "again")->digest());
+  CHECK(links->digest() != LinkSpeeds(3).digest());
+  CHECK(LinkSpeeds(3).digest() != LinkSpeeds(4).digest());
 }
 
 TEST_CASE("links: what goes over one goes one after the other, and different ones at the same time") {

@@ -88,7 +88,7 @@ def build(args):
 
 def check_clean(checker, runs, seed):
     """No switch is on: every world must be clean, or kills mean nothing."""
-    for program, world in campaign.WORLDS + campaign.TILE_WORLDS + campaign.DETOUR_WORLDS:
+    for program, world in [*campaign.WORLDS, *(world for worlds in campaign.WORLDS_OF.values() for world in worlds)]:
         found = checker.run(0, program, world, runs, seed)
         if found:
             raise SystemExit(f"{found.text}\nmutate: {program} {world} is not clean without any mutant")

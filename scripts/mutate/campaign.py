@@ -34,7 +34,6 @@ WORLDS = [
     ("a2e_e2a_int8", "r2c1n3-noviews"), ("a2e_e2a_copy", "r3c2n3"), ("a2e_again", "r3c1n2"), ("a2e_again", "r2c2n2"),
     ("published.a2e_e2a", "r2c4n2-faithful-2026-07"), ("published.a2e_e2a", "r4c4n2-faithful-2026-07"),
     ("barrier", "r2c2n3-from4294967294"), ("flags", "r2c1n3-from4294967294"), ("pipeline", "r2c1n3-noviews"),
-    ("legacy_flags", "r2c2n3"), ("legacy_flags", "r3c1n3"), ("legacy_polls", "r2c2n2"),
 ]
 # Those of the tile language.
 TILE_WORLDS = [
@@ -52,8 +51,14 @@ DETOUR_WORLDS = [
 ]
 
 
-# Where another folder has worlds of its own.
-WORLDS_OF = {"ops/tile/": TILE_WORLDS, "ops/detour/": DETOUR_WORLDS}
+# Those of the older flags.
+LEGACY_WORLDS = [
+    ("legacy_flags", "r2c2n3"), ("legacy_polls", "r2c2n2"), ("legacy_flags", "r3c2n3"), ("legacy_polls", "r3c1n3"),
+    ("legacy_flags", "r2c2n3-faithful-2026-07"), ("legacy_polls", "r3c2n2"),
+]
+
+# Where something else has worlds of its own.
+WORLDS_OF = {"ops/tile/": TILE_WORLDS, "ops/detour/": DETOUR_WORLDS, "runtime/legacy_sync.cpp": LEGACY_WORLDS}
 
 
 def worlds_of(mutant):

@@ -1,5 +1,6 @@
 #include "runtime/call_card.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "shmem/hash.hpp"
@@ -29,6 +30,18 @@ CallCard& CallCard::with(std::string_view name, std::int64_t value) {
   return *this;
 }
 
+CallCard& CallCard::with_ranks(std::string_view name, std::span<const Rank> ranks) {
+  SHMOE_EXPECTS(ranks_.name[0] == 0, "\"{}\": a call card holds one list of ranks", name);
+  copy_name(ranks_.name, sizeof ranks_.name, name);
+  ranks_.count = ranks.size();
+  ranks_.digest = shmem::kFnvStart;
+  for (const Rank rank : ranks) ranks_.digest = shmem::scattered(ranks_.digest ^ rank.index());
+  std::ranges::transform(ranks.first(std::min(ranks.size(), kNamedRanks)), ranks_.first,
+                         [](Rank rank) { return static_cast<std::int16_t>(rank.value()); });
+  digest_ = shmem::scattered(digest_ ^ ranks_.digest);
+  return *this;
+}
+
 std::optional<std::string> CallCard::difference(const CallCard& other, Rank mine, Rank theirs) const {
   if (std::strncmp(op_, other.op_, sizeof op_) != 0 || count_ != other.count_) {
     return fmt::format(
@@ -42,7 +55,20 @@ std::optional<std::string> CallCard::difference(const CallCard& other, Rank mine
                          other.fields_[i].value, theirs, fields_[i].value, mine);
     }
   }
-  return std::nullopt;
+  return ranks_difference(other, mine, theirs);
+}
+
+std::optional<std::string> CallCard::ranks_difference(const CallCard& other, Rank mine, Rank theirs) const {
+  if (ranks_.digest == other.ranks_.digest) return std::nullopt;
+  const std::size_t count = std::min({ranks_.count, other.ranks_.count, std::uint64_t{kNamedRanks}});
+  const auto named = std::span{ranks_.first}.first(count);
+  const auto position = static_cast<std::size_t>(std::ranges::mismatch(named, other.ranks_.first).in1 - named.begin());
+  if (position < count) {
+    return fmt::format("{}[{}] is rank {} on rank {} and rank {} on rank {}: every rank must pass the same",
+                       ranks_.name, position, other.ranks_.first[position], theirs, ranks_.first[position], mine);
+  }
+  return fmt::format("{} has {} ranks on rank {} and {} on rank {}, the first {} alike: every rank must pass the same",
+                     ranks_.name, other.ranks_.count, theirs, ranks_.count, mine, count);
 }
 
 }  // namespace shmoe::runtime

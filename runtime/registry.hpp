@@ -51,7 +51,7 @@ struct Range {
 struct Limit {
   std::string_view of;
   Range safe;
-  std::optional<Range> published = {};  // of the published host checks; none: it has no such argument, or no check
+  std::optional<Range> published = {};  // what the published host enforces, any without a check; none: no such argument
   std::string_view besides = {};        // what else it depends on
 };
 
@@ -59,6 +59,7 @@ struct Limit {
 struct Variant {
   std::string_view of;
   std::vector<std::string_view> choices;
+  std::vector<std::string_view> safe_alone = {};  // those of them that a faithful profile refuses
 };
 
 struct Needs {
@@ -80,6 +81,8 @@ struct Operator {
   std::vector<std::string_view> stages;  // of the kernel, in order
   std::vector<Limit> limits;
   WorkspaceSize (*workspace)(const CallShape&);
+  std::string_view own_on = "each rank";  // who takes WorkspaceSize::own
+  bool faithful_limits = false;           // a faithful profile enforces the published limits, not those of safe
 };
 
 class Registry {

@@ -85,7 +85,7 @@ Result<void> step(World& world, const Options& options) {
   const std::vector<std::uint16_t> x = tokens_of(me);
   std::vector<std::uint16_t> y(x.size());
 
-  // Counts travel with the rows, so there must be room for all that may come.
+  // Nobody knows the counts before the call, so there must be room for all that may come.
   Result<ops::LowLatencyBuffers> buffers = ops::LowLatencyBuffers::allocate(
       all, {.capacity = ops::most_rows(experts, kTopk, kTokens), .dtype = DType::bf16, .hidden = kHidden});
   if (!buffers) return buffers.error();

@@ -85,10 +85,13 @@ inline constexpr const char* kCollectivesHelp =
     "Both have the same input, call after call in blocks, by turns; every element of the last call of a block is "
     "checked.\n"
     "Ours writes its chunks straight into the receivers' symmetric output, and reduces from symmetric input.\n"
-    "detour.slow_link: four ranks as threads of rank 0, whose puts are held back as slow links would; its ratio is "
-    "the\n"
-    "time of the direct way over that of the detour, its value that ratio over the one that the lengths of the shards "
-    "predict.";
+    "detour.slow_link and detour.slow_link.reduce_scatter: four ranks as threads of rank 0, of which two communicate "
+    "over a\n"
+    "link that is four times slower than those to the two others. Puts are held back as links would, by sleeping, so\n"
+    "these times say nothing of the machine. The ratio is the time of the direct way over that of the detour, the "
+    "value\n"
+    "that ratio over the one that the lengths of the shards predict; beyond 15 % it is not verified, and the exit code "
+    "1.";
 inline constexpr const char* kStartHelp =
     "How long a job takes to start: from the exec of `shmoe run` until every rank has finished layout and notify.\n"
     "Starts the ranks itself.\n\n"

@@ -27,4 +27,6 @@ std::vector<double> ratios(const std::vector<double>& numerator, const std::vect
   return quotients;
 }
 
+bool is_as_predicted(double gain, double predicted) { return std::abs(gain / predicted - 1) <= 0.15; }
+
 }  // namespace shmoe::apps

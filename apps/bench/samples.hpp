@@ -22,4 +22,7 @@ Estimate estimate(std::vector<double> samples);
 /// numerator[i] / denominator[i], block by block, so that what disturbs a whole block cancels.
 std::vector<double> ratios(const std::vector<double>& numerator, const std::vector<double>& denominator);
 
+/// Within 15 %, what the target of a detour is.
+bool is_as_predicted(double gain, double predicted);
+
 }  // namespace shmoe::apps

@@ -5,7 +5,9 @@
 
 namespace shmoe::apps {
 
-/// Adds the row detour.slow_link. Rank 0 runs four ranks as threads, whose puts a throttle holds back.
+/// Adds the rows detour.slow_link, of an all-to-all, and detour.slow_link.reduce_scatter. Rank 0 runs four ranks as
+/// threads, whose puts a throttle holds back. A row is verified where its results are right and its gain is as predicted:
+/// both times are those of sleeps, so no machine is too slow for it.
 /// Order:   a barrier of all ranks
 Result<void> add_slow_link(BenchReport& report, BenchPlace& place);
 

@@ -145,7 +145,8 @@ std::string to_text(const MoeReport& report) {
                       report.routing, counted(report.experts, "expert"), report.topk, name_of(report.shape.dtype),
                       report.shape.hidden, report.shape.quant == ops::Quant::int8 ? ", sent as int8" : "",
                       report.weights, counted(report.steps, "step"), report.warmup);
-  if (report.mode == MoeMode::low_latency) text += "mode low-latency: rows travel with their counts, in one kernel\n";
+  if (report.mode == MoeMode::low_latency)
+    text += "mode low-latency: one kernel fetches the counts and sends the rows\n";
   if (report.mode == MoeMode::afd) {
     const auto experts = static_cast<std::size_t>(report.expert_ranks);
     text +=

@@ -32,8 +32,15 @@ std::string text_of(const Limit& limit) {
   return text;
 }
 
+constexpr std::string_view kMark = "*: in safe alone, refused in a faithful profile";
+
+/// What a faithful profile refuses has a mark.
 std::string text_of(const Variant& variant) {
-  return fmt::format("{}: {}", variant.of, fmt::join(variant.choices, ", "));
+  Lines choices;
+  for (const std::string_view choice : variant.choices) {
+    choices.push_back(fmt::format("{}{}", choice, std::ranges::count(variant.safe_alone, choice) != 0 ? "*" : ""));
+  }
+  return fmt::format("{}: {}", variant.of, fmt::join(choices, ", "));
 }
 
 Lines needs_of(const Operator& entry) {
@@ -50,6 +57,14 @@ template <class Item>
 Lines lines_of(const std::vector<Item>& items) {
   Lines lines;
   for (const Item& item : items) lines.push_back(text_of(item));
+  return lines;
+}
+
+Lines variant_lines(const Operator& entry) {
+  Lines lines = lines_of(entry.variants);
+  if (!std::ranges::all_of(entry.variants, &std::vector<std::string_view>::empty, &Variant::safe_alone)) {
+    lines.emplace_back(kMark);
+  }
   return lines;
 }
 
@@ -97,19 +112,21 @@ std::string section(std::string_view title, const Lines& lines) {
 
 Lines copied(const std::vector<std::string_view>& names) { return {names.begin(), names.end()}; }
 
-std::string text_of(const WorkspaceSize& size) {
-  return fmt::format("{} bytes symmetric on every rank, {} bytes of its own on each", size.symmetric, size.own);
+std::string workspace_text(const Operator& entry, const CallShape& shape) {
+  const WorkspaceSize size = entry.workspace(shape);
+  return fmt::format("  {} bytes symmetric on every rank, {} bytes of its own on {}", size.symmetric, size.own,
+                     entry.own_on);
 }
 
 Lines workspace_lines(const Operator& entry, CallShape shape) {
   Lines lines{fmt::format("R {}, C {}, E {}, K {}, T {}, H {}, {}:", shape.ranks, shape.cores, shape.experts,
                           shape.topk, shape.tokens, shape.hidden, name_of(shape.dtype)),
-              "  " + text_of(entry.workspace(shape))};
+              workspace_text(entry, shape)};
   const WorkspaceSize plain = entry.workspace(shape);
   shape.int8_rows = true;
   if (entry.workspace(shape) != plain) {
     lines.emplace_back("with int8 rows:");
-    lines.push_back("  " + text_of(entry.workspace(shape)));
+    lines.push_back(workspace_text(entry, shape));
   }
   lines.push_back(fmt::format("workspace_size(comm, args) says it of a call; then {}(comm, args)", entry.name));
   return lines;
@@ -123,7 +140,17 @@ Lines limit_lines(const Operator& entry) {
     lines.back().erase(lines.back().find_last_not_of(' ') + 1);
   }
   lines.insert(lines.begin(), fmt::format("{:<18} {:<16} {}", "", "safe", "published host"));
+  lines.push_back(fmt::format("a faithful profile enforces here {}",
+                              entry.faithful_limits ? "what the published host does" : "what safe does"));
   return lines;
+}
+
+Lines names_with_faithful_limits(const runtime::Registry& registry) {
+  Lines names;
+  for (const Operator& entry : registry.operators()) {
+    if (entry.faithful_limits) names.emplace_back(entry.name);
+  }
+  return names;
 }
 
 nlohmann::ordered_json to_json(const Range& range) {
@@ -149,6 +176,8 @@ std::string operators_table(const runtime::Registry& registry) {
         row_text({Lines{std::string(entry.name)}, lines_of(entry.variants), needs_of(entry), lines_of(entry.limits)});
     text += '\n';
   }
+  text += fmt::format("{}\n(published host): what that one enforces; a faithful profile does so here in {}\n", kMark,
+                      fmt::join(names_with_faithful_limits(registry), ", "));
   return text + "shmoe info --ops NAME: stages, what else limits depend on, the memory of a call\n";
 }
 
@@ -159,7 +188,7 @@ std::string operator_text(const Operator& entry, const CallShape& example) {
   text += section("header", {std::string(entry.header)});
   text += section("published", copied(entry.published));
   text += section("calls", copied(entry.calls));
-  text += section("variants", lines_of(entry.variants));
+  text += section("variants", variant_lines(entry));
   text += section("needs", needs_of(entry));
   text += section("stages", stages);
   text += section("limits", limit_lines(entry));
@@ -177,7 +206,11 @@ nlohmann::ordered_json to_json(const Operator& entry, const CallShape& example) 
   nlohmann::ordered_json json{{"name", entry.name}, {"family", entry.family},       {"header", entry.header},
                               {"does", entry.does}, {"published", entry.published}, {"calls", entry.calls}};
   json["variants"] = nlohmann::ordered_json::object();
-  for (const Variant& variant : entry.variants) json["variants"][std::string(variant.of)] = variant.choices;
+  json["safe_alone"] = nlohmann::ordered_json::object();
+  for (const Variant& variant : entry.variants) {
+    json["variants"][std::string(variant.of)] = variant.choices;
+    if (!variant.safe_alone.empty()) json["safe_alone"][std::string(variant.of)] = variant.safe_alone;
+  }
   json["needs"] = {{"slots", entry.needs.slots},
                    {"symmetric", entry.needs.symmetric},
                    {"window", entry.needs.window},
@@ -185,8 +218,9 @@ nlohmann::ordered_json to_json(const Operator& entry, const CallShape& example) 
   json["stages"] = entry.stages;
   json["limits"] = nlohmann::ordered_json::array();
   for (const Limit& limit : entry.limits) json["limits"].push_back(to_json(limit));
+  json["faithful_limits"] = entry.faithful_limits;
   const WorkspaceSize size = entry.workspace(example);
-  json["workspace"] = {{"symmetric", size.symmetric.value()}, {"own", size.own.value()}};
+  json["workspace"] = {{"symmetric", size.symmetric.value()}, {"own", size.own.value()}, {"own_on", entry.own_on}};
   return json;
 }
 

@@ -40,6 +40,9 @@ AfdShape shape_of(const CallShape& shape) {
           .quant = quant_of(shape)};
 }
 
+/// The published kernels are empty for the others.
+runtime::Variant afd_rows() { return {"rows", {"bf16", "fp16", "fp32"}, {"fp16", "fp32"}}; }
+
 runtime::Operator a2e_entry() {
   return {
       .name = "a2e",
@@ -48,10 +51,10 @@ runtime::Operator a2e_entry() {
       .does = "hands the batch of each attention rank to its expert rank",
       .published = {"a2e"},
       .calls = {"a2e"},
-      .variants = {float_rows(),
-                   {"quant", {"none", "int8 with a scale a row"}},
+      .variants = {afd_rows(),
+                   {"quant", {"none", "int8 with a scale a row"}, {"int8 with a scale a row"}},
                    {"gate", {"expert ids and scales", "none"}},
-                   {"active mask", {"none", "[B]"}},
+                   {"active mask", {"none", "[B]"}, {"[B]"}},
                    profiles()},
       .needs = {.slots = kAfdSlots, .window = kAfdMemory},
       .stages = {"enter: BarrierAll", "attention: batch size, ids, scales, a flag each",
@@ -62,6 +65,8 @@ runtime::Operator a2e_entry() {
             const AfdShape shape = shape_of(s);
             return of_all_cores(s, a2e_share(s.tokens, shape), AfdWindow::of(shape).size);
           },
+      .own_on = "each attention rank",
+      .faithful_limits = true,
   };
 }
 
@@ -73,7 +78,9 @@ runtime::Operator e2a_entry() {
       .does = "hands the answers of the expert ranks back to their attention ranks",
       .published = {"e2a"},
       .calls = {"e2a"},
-      .variants = {float_rows(), {"answers", {"one a row", "one for each k, summed"}}, profiles()},
+      .variants = {afd_rows(),
+                   {"answers", {"one a row", "one for each k, summed"}, {"one for each k, summed"}},
+                   profiles()},
       .needs = {.slots = kAfdSlots, .window = kAfdMemory, .before = {"a2e"}},
       .stages = {"enter: BarrierAll", "expert: rows or sums to the window, SyncAll, flag",
                  "attention: wait, rows to x"},
@@ -83,6 +90,8 @@ runtime::Operator e2a_entry() {
             const AfdShape shape = shape_of(s);
             return of_all_cores(s, e2a_share(Answers::one_each_k, shape), AfdWindow::of(shape).size);
           },
+      .own_on = "each expert rank",
+      .faithful_limits = true,
   };
 }
 

@@ -26,7 +26,7 @@ DetourCall::DetourCall(const runtime::Communicator& comm, std::string_view op, c
   handshake_.card.with("elements", shape.elements)
       .with("element type", static_cast<std::int64_t>(shape.type))
       .with("group size", group_.size())
-      .with("group", static_cast<std::int64_t>(group_.digest()))
+      .with_ranks("group", group_.members())
       .with("window offset", static_cast<std::int64_t>(shape.window.at.value()))
       .with("window bytes", static_cast<std::int64_t>(shape.window.size.value()))
       .with("heap history", static_cast<std::int64_t>(comm.heap_history()));

@@ -54,8 +54,9 @@ Choice choose(Need need, const NeedSize& size) {
     case Need::dispatch: break;
   }
   if (size.tokens <= kDecodeTokens) {
-    return {"low latency",
-            "a decode step: few tokens, so the counts travel with the rows and each flag is a row's own"};
+    return {
+        "low latency",
+        "a decode step: few tokens, so one kernel fetches all counts and sends the rows, with a flag for each rank"};
   }
   return {"normal", "prefill: many tokens, so places are agreed on once, and each row is written once"};
 }

@@ -11,9 +11,9 @@ namespace {
 using runtime::CallShape;
 
 constexpr std::string_view kDetourSlots = "barrier and flag [source][core] of the communicator";
+constexpr std::string_view kMembers = "each rank of the group";
 constexpr std::string_view kDetourWindow = "SHMOE_BUFFSIZE MiB of allocate_window, where shards wait";
 
-runtime::Variant elements_of(std::vector<std::string_view> types) { return {"elements", std::move(types)}; }
 runtime::Variant group_of_call() { return {"group", {"all ranks", "some, the others lend their memory"}}; }
 
 Element element_of(DType dtype) {
@@ -47,18 +47,20 @@ runtime::Operator all_to_all_entry() {
       .does = "all-to-all among some ranks, with the memory of the others as further ways",
       .published = {"all_to_all_detour", "all2_all_detour"},
       .calls = {"all_to_all_detour"},
-      .variants = {elements_of({"fp16", "bf16", "fp32", "int32"}),
+      .variants = {{"elements", {"fp16", "bf16", "fp32", "int32"}},
                    group_of_call(),
-                   {"y", {"own memory", "symmetric"}},
+                   {"y", {"own memory", "symmetric"}, {"symmetric"}},
                    profiles()},
       .needs = {.slots = kDetourSlots, .symmetric = {"y_at, on request"}, .window = kDetourWindow},
       .stages = {"enter: BarrierAll of all ranks", "send shards, flag", "keep the own chunk", "wait, receive shards"},
-      .limits = {{.of = "ranks", .safe = {.least = 1}, .published = {{1, 384}}},
-                 {.of = "elements",
-                  .safe = {0, kMostDetourElements},
-                  .published = runtime::Range{},
-                  .besides = "as the window holds"}},
+      .limits =
+          {{.of = "ranks", .safe = {.least = 1}, .published = {{1, 384}}, .besides = "published: of its communicator"},
+           {.of = "elements",
+            .safe = {0, kMostDetourElements},
+            .published = runtime::Range{},
+            .besides = "as the window holds"}},
       .workspace = [](const CallShape& s) { return of_all_cores(s, Bytes{0}, DetourExample(s).window()); },
+      .own_on = kMembers,
   };
 }
 
@@ -70,10 +72,10 @@ runtime::Operator reduce_scatter_entry() {
       .does = "reduce-scatter among some ranks, with the memory of the others as further ways",
       .published = {"reduce_scatter_detour"},
       .calls = {"reduce_scatter_detour"},
-      .variants = {elements_of({"fp16", "bf16", "fp32", "int32"}),
+      .variants = {{"elements", {"fp16", "bf16", "fp32", "int32"}, {"bf16", "fp32", "int32"}},
                    {"reduction", {"sum", "max", "min"}},
                    group_of_call(),
-                   {"x", {"own memory", "symmetric"}},
+                   {"x", {"own memory", "symmetric"}, {"symmetric"}},
                    profiles()},
       .needs = {.slots = kDetourSlots, .symmetric = {"x_at, on request"}, .window = kDetourWindow},
       .stages = {"enter: BarrierAll of all ranks", "send terms, flag", "wait for all", "reduce",
@@ -90,6 +92,8 @@ runtime::Operator reduce_scatter_entry() {
             const TermRoom room{.term = term_bytes(shard, call.type, s.cores), .terms = call.group.size()};
             return of_all_cores(s, room.share(), call.window());
           },
+      .own_on = kMembers,
+      .faithful_limits = true,
   };
 }
 

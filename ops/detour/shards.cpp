@@ -1,6 +1,5 @@
 #include "ops/detour/shards.hpp"
 
-#include "shmem/hash.hpp"
 #include "shmem/result.hpp"
 
 namespace shmoe::ops {
@@ -43,12 +42,6 @@ std::optional<std::int32_t> DetourGroup::position_of(Rank rank) const {
   const auto found = std::ranges::find(members_, rank);
   if (found == members_.end()) return std::nullopt;
   return static_cast<std::int32_t>(found - members_.begin());
-}
-
-std::uint64_t DetourGroup::digest() const {
-  std::uint64_t hash = shmem::kFnvStart;
-  for (const Rank rank : members_) hash = shmem::scattered(hash ^ rank.index());
-  return hash;
 }
 
 DetourSlots::DetourSlots(const DetourGroup& group, std::int64_t elements, Element type)

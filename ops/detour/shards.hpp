@@ -66,8 +66,6 @@ class DetourGroup {
   [[nodiscard]] Rank memory_of(std::int32_t shard, Rank receiver) const {
     return shard == 0 ? receiver : lender(shard - 1);
   }
-  /// The same for equal lists, and hardly ever for different ones.
-  [[nodiscard]] std::uint64_t digest() const;
 
   /// The chunk of a position; the first `elements` mod C are one longer.
   [[nodiscard]] Slice chunk(std::int64_t elements, std::int32_t position) const {

@@ -49,7 +49,10 @@ runtime::Operator notify_entry() {
                 .before = {"layout"}},
       .stages = {"enter: BarrierAll", "collect counts, SyncAll", "derive tables, SyncAll"},
       .limits = {{.of = "ranks", .safe = {.least = 1}, .published = {{1, 384}}},
-                 {.of = "cores", .safe = {1, shmem::kMaxCores}, .published = {{5, shmem::kMaxCores}}},
+                 {.of = "cores",
+                  .safe = {1, shmem::kMaxCores},
+                  .published = runtime::Range{},
+                  .besides = "the published kernel needs 5 or more"},
                  {.of = "expert_alignment", .safe = {1, kMostAlignment}}},
       .workspace = [](const CallShape& s) { return of_all_cores(s, notify_share(s.experts)); },
   };

@@ -90,6 +90,11 @@ TEST_CASE("a read misses no byte of any row, in either order") {
   CHECK(read_rows(ReadKind::side_by_side, {}) == 0);
 }
 
+TEST_CASE("a detour is as predicted within 15 %") {
+  for (const double gain : {2.14, 2.5, 2.86}) CHECK(is_as_predicted(gain, 2.5));
+  for (const double gain : {0.0, 2.12, 2.88, 3.0}) CHECK_FALSE(is_as_predicted(gain, 2.5));
+}
+
 TEST_CASE("a report is verified where every row is") {
   BenchReport report;
   report.rows.push_back({.name = "barrier", .ranks = 2, .ours_us = 1.5, .verified = true});

@@ -65,6 +65,10 @@ class Museum(cli.Case):
                 found = re.findall(r"for (?:detour|a2e).*? to (?:be ==|lie in) \[?(\w+).*?, sees (\w+)", report)
                 self.assertEqual(set(found), words, report)
 
+    def test_groups_that_differ_are_named(self):
+        report = " ".join(cli.run("museum", "run", "H22").stdout.split())
+        self.assertIn("group[1] is rank 2 on rank 2 and rank 1 on rank 0: every rank must pass the same", report)
+
     def test_a_report_is_printed_once(self):
         done = cli.run("museum", "run", "S1")
         self.assertEqual((done.returncode, done.stderr), (0, ""))

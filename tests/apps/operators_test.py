@@ -61,7 +61,7 @@ class Printed(cli.Case):
         lines = done.stdout.splitlines()
         self.assertLessEqual(max(map(len, lines)), 120)
         first_words = [line.split()[0] for line in lines if line and not line.startswith(" ")]
-        self.assertEqual(first_words[1:-1], [entry["name"] for entry in report()["operators"]])
+        self.assertEqual(first_words[1:-3], [entry["name"] for entry in report()["operators"]])
         self.assertIn("hidden 1 to 268435456 (1024", done.stdout)
 
     def test_one_by_its_own_or_its_published_name(self):
@@ -72,15 +72,38 @@ class Printed(cli.Case):
             self.assertEqual(lines[0], "dispatch_normal: puts each token row to its final place on the rank that owns its expert")
             for line in ("published moe_dispatch_normal_zb", "calls dispatch_normal", "after: layout, notify",
                          "stages 1 enter: BarrierAll", "3 exit: BarrierAll", "hidden 1 to 268435456 1024 to 7168",
-                         "with int8 rows:", "0 bytes symmetric on every rank, 28672 bytes of its own on each"):
+                         "with int8 rows:", "0 bytes symmetric on every rank, 28672 bytes of its own on each rank",
+                         "a faithful profile enforces here what safe does"):
                 self.assertIn(line, lines)
 
     def test_the_example_follows_ranks_and_cores(self):
         size = report("dispatch_low_latency", "--cores", 2)["operators"][0]["workspace"]
-        self.assertEqual(size, {"symmetric": 0, "own": 2 * 256 * 4})
+        self.assertEqual(size, {"symmetric": 0, "own": 2 * 256 * 4, "own_on": "each rank"})
         # 16 x 16 slots of a shard of 128 * 7168 / 16 bf16.
         size = report("all_to_all_detour", "--ranks", 16)["operators"][0]["workspace"]
-        self.assertEqual(size, {"symmetric": 16 * 128 * 7168 * 2, "own": 0})
+        self.assertEqual(size, {"symmetric": 16 * 128 * 7168 * 2, "own": 0, "own_on": "each rank of the group"})
+
+    def test_what_only_safe_does_has_a_mark(self):
+        entries = report()["operators"]
+        self.assertEqual({entry["name"]: entry["safe_alone"] for entry in entries if entry["safe_alone"]}, {
+            "dispatch_low_latency": {"quant": ["int8 smoothed", "int8 with static_scale"],
+                                     "active mask": ["[T]", "[T, K]"], "shared experts": ["on ranks of their own"]},
+            "combine_low_latency": {"shared_expert_x": ["added"]},
+            "a2e": {"rows": ["fp16", "fp32"], "quant": ["int8 with a scale a row"], "active mask": ["[B]"]},
+            "e2a": {"rows": ["fp16", "fp32"], "answers": ["one for each k, summed"]},
+            "all_to_all_detour": {"y": ["symmetric"]},
+            "reduce_scatter_detour": {"elements": ["bf16", "fp32", "int32"], "x": ["symmetric"]}})
+        for entry in entries:
+            for of, choices in entry["safe_alone"].items():
+                self.assertLess(set(choices), set(entry["variants"][of]))
+        self.assertEqual([entry["name"] for entry in entries if entry["faithful_limits"]],
+                         ["a2e", "e2a", "reduce_scatter_detour"])
+        text = " ".join(run("info", "--ops", "a2e").stdout.split())
+        for part in ("rows: bf16, fp16*, fp32* quant: none, int8 with a scale a row* gate",
+                     "*: in safe alone, refused in a faithful profile", "bytes of its own on each attention rank",
+                     "a faithful profile enforces here what the published host does"):
+            self.assertIn(part, text)
+        self.assertNotIn("*", run("info", "--ops", "layout").stdout)
 
     def test_mistakes(self):
         self.assert_one_message(run("info", "--ops", "broadcast"), "there is no operator 'broadcast'; there are: layout")

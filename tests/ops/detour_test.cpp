@@ -344,7 +344,10 @@ TEST_CASE("detour: what ranks do not agree on, and what is wrong, is refused on 
                   mine.members = ranks_of({0, 1, 2});
                 }),
                 "group size is 3 on rank 1 and 4 on rank 0");
-  check_refused(c, on_rank_1([](DetourCase& mine) { mine.members = ranks_of({0, 1, 3, 2}); }), "group is ");
+  check_refused(c, on_rank_1([](DetourCase& mine) {
+                  mine.members = ranks_of({0, 1, 3, 2});
+                }),
+                "group[2] is rank 3 on rank 1 and rank 2 on rank 0: every rank must pass the same");
   check_refused(c, on_rank_1([](DetourCase& mine) {
                   mine.members = ranks_of({0, 1, 4});
                 }),

@@ -126,6 +126,12 @@ void check_low_latency(std::string_view op, std::string_view of, Ends ends,
   }
 }
 
+void check_refused(const Result<void>& done, std::string_view part, Errc code = Errc::invalid_argument) {
+  REQUIRE(!done);
+  CHECK(done.error().code == code);
+  CHECK_MESSAGE(done.error().context.find(part) != std::string::npos, to_string(done.error()));
+}
+
 using SetAfd = std::function<void(ops::AfdShape&, std::int64_t)>;
 
 /// One expert rank and one attention rank with an empty batch.
@@ -257,12 +263,68 @@ TEST_CASE("limits of the low-latency path are those that are enforced") {
   CHECK(limit_of("combine_low_latency", "hidden").safe == limit_of("dispatch_low_latency", "hidden").safe);
 }
 
+TEST_CASE("limits of the low-latency path that other arguments give: top-k, experts, capacity") {
+  const test::LowLatencyCase input = test::plain_low_latency(1);
+  const test::LowLatencyExpected expected = expect(input);
+  const auto text = test::on_low_latency_ranks(input, {}, [&](test::LowLatencyBench& bench) -> Result<void> {
+    ops::LowLatencyTables tables;
+    test::LowLatencyStep step(bench.comm, input, expected, bench.rooms[0], tables);
+    ops::DispatchLowLatencyArgs topk = step.dispatch_args();
+    topk.topk = input.base.experts().experts() + 1;
+    check_refused(ops::dispatch_low_latency(bench.comm, topk, tables), "top-k is 7 of 6 experts");
+    const auto region = ops::LowLatencyRegion::find(bench.comm.slots(), bench.comm.map());
+    REQUIRE(region);
+    const auto most = static_cast<std::int32_t>(region->most_columns());
+    const ops::ExpertMap experts = ops::ExpertMap::even(2 * (most / 2 + 1), 2);
+    const ops::DispatchLowLatencyArgs beyond{.x = topk.x,
+                                             .dtype = topk.dtype,
+                                             .hidden = topk.hidden,
+                                             .expert_ids = topk.expert_ids,
+                                             .topk = 2,
+                                             .experts = experts,
+                                             .expand_x = topk.expand_x,
+                                             .capacity = topk.capacity};
+    check_refused(ops::dispatch_low_latency(bench.comm, beyond, tables), fmt::format("has room for {}", most));
+    const Result<void> done = ops::dispatch_low_latency(bench.comm, step.dispatch_args(), tables);
+    REQUIRE(done);
+    step.run_experts();
+    ops::CombineLowLatencyArgs sums = step.combine_args();
+    --sums.capacity;
+    check_refused(ops::combine_low_latency(bench.comm, sums), "expert_out holds ", Errc::capacity_exceeded);
+    ++sums.capacity;
+    return ops::combine_low_latency(bench.comm, sums);
+  });
+  CHECK(text == "");
+}
+
 TEST_CASE("limits of attention and experts are those that are enforced") {
   check_afd("max_batch", [](ops::AfdShape& shape, std::int64_t value) { shape.max_batch = value; });
   check_afd("hidden", [](ops::AfdShape& shape, std::int64_t value) { shape.hidden = value; });
   check_afd("top-k", [](ops::AfdShape& shape, std::int64_t value) { shape.topk = static_cast<std::int32_t>(value); });
   CHECK(!ops::Assignment::of(static_cast<std::int32_t>(limit_of("a2e", "expert ranks").safe.least) - 1, 1));
   CHECK(!ops::Assignment::of(1, static_cast<std::int32_t>(limit_of("a2e", "attention ranks").safe.least) - 1));
+}
+
+TEST_CASE("a batch of a2e has max_batch rows at most, and cores are those of a rank") {
+  CHECK(limit_of("a2e", "batch").safe == Range{0, limit_of("a2e", "max_batch").safe.most});
+  const test::AfdCase input = test::make_afd_case(1, {.experts = 1, .batches = {3}});
+  const auto body = [&](runtime::World& world) -> Result<void> {
+    ops::AfdShape shape = input.shape();
+    shape.max_batch = 2;
+    const Result<Offset> window = world.all().allocate(ops::afd_window_bytes(shape, world.all().profile()));
+    REQUIRE(window);
+    const ops::AfdPlace place{.shape = shape, .window = *window, .signals = ops::afd_signals(world.all().slots())};
+    std::vector<std::byte> expand_x(static_cast<std::size_t>(shape.capacity(Rank{0})) * shape.row_bytes());
+    ops::A2eTables tables;
+    check_refused(ops::a2e(world.all(), test::a2e_args(input, place, world.rank(), expand_x), tables),
+                  "a batch of 3 rows, max_batch is 2", Errc::capacity_exceeded);
+    return world.all().barrier();
+  };
+  const Result<void> done = runtime::World::run_as_threads(2, test::afd_config(input, {}), body);
+  CHECK_MESSAGE(done, to_string(done.error()));
+  for (const std::string_view op : {"a2e", "e2a", "notify"}) {
+    CHECK(limit_of(op, "cores").safe == Range{1, shmem::kMaxCores});
+  }
 }
 
 TEST_CASE("limits of the collectives are those that are enforced") {

@@ -1,6 +1,7 @@
 // The handshake at the entry of an operator: one clear error on every rank, and the job goes on.
 
 #include <functional>
+#include <numeric>
 
 #include "tests/runtime/support.hpp"
 
@@ -102,6 +103,28 @@ TEST_CASE("of several ranks that differ all ranks report the lowest") {
   });
   check_same_mismatch(errors, Rank{2},
                       "dispatch: hidden is 66 on rank 2 and 64 on rank 0: every rank must pass the same");
+}
+
+TEST_CASE("of lists of ranks the first that differs is named, and all are compared") {
+  using Ranks = std::vector<std::int32_t>;
+  const auto card = [](const Ranks& ranks) {
+    return CallCard("dispatch").with_ranks("group", std::vector<Rank>(ranks.begin(), ranks.end()));
+  };
+  Ranks many(CallCard::kNamedRanks + 1);
+  std::iota(many.begin(), many.end(), 0);
+  Ranks others = many;
+  others.back() = 4095;
+  const auto difference = [&](const Ranks& mine, const Ranks& theirs) {
+    return card(mine).difference(card(theirs), Rank{0}, Rank{3}).value_or("");
+  };
+  CHECK(difference({4, 7, 1}, {4, 7, 1}) == "");
+  CHECK(difference({4, 7, 1}, {4, 1, 7}) ==
+        "group[1] is rank 1 on rank 3 and rank 7 on rank 0: every rank must pass the same");
+  CHECK(difference({4, 7}, {4, 7, 1}) ==
+        "group has 3 ranks on rank 3 and 2 on rank 0, the first 2 alike: every rank must pass the same");
+  CHECK(difference(many, many) == "");
+  CHECK(difference(many, others) ==
+        "group has 65 ranks on rank 3 and 65 on rank 0, the first 64 alike: every rank must pass the same");
 }
 
 TEST_CASE("another operator, or the same with another number of fields, is a mismatch") {
@@ -237,6 +260,8 @@ TEST_CASE("a card that does not fit, and a fault without a code, break the contr
   CallCard full("op");
   for (std::size_t i = 0; i < CallCard::kFields; ++i) full.with("field", 1);
   CHECK_THROWS_AS(full.with("one more", 1), ContractViolation);
+  full.with_ranks("group", {});
+  CHECK_THROWS_AS(full.with_ranks("another", {}), ContractViolation);
   const Outcomes outcomes = run_ranks(2, small_config(1), [](World& world) {
     return world.all().launch("op", [&](CoreContext& context) {
       ZeroBufferSync sync(context);

@@ -20,9 +20,11 @@ Handshake rotate_handshake(const RotateArgs& args, const shmem::BlockMap& map, R
   Handshake handshake{card, std::nullopt};
   const std::uint64_t size = map.size.value();
   if (args.inbox.value() > size || args.row.size() > size - args.inbox.value()) {
-    handshake.fault = fault_of(rank, Errc::invalid_argument,
-                               fmt::format("rotate: {} bytes at offset {} reach past the end of the block ({} bytes)",
-                                           args.row.size(), args.inbox, size));
+    handshake.fault = fault_of(
+        rank, Errc::invalid_argument,
+        fmt::format(
+            "rotate: {} bytes at offset {} reach past the end of the block ({} bytes): take the inbox from allocate",
+            args.row.size(), args.inbox, size));
   }
   return handshake;
 }

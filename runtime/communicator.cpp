@@ -28,9 +28,11 @@ Error thrown_in(Rank rank, Core core) {
   } catch (const ContractViolation& broken) {
     return error(Errc::broken_contract, broken.what());
   } catch (const std::exception& e) {
-    return error(Errc::aborted, fmt::format("rank {} core {}: exception in a kernel: {}", rank, core, e.what()));
+    return error(Errc::aborted,
+                 fmt::format("rank {} core {}: exception in a kernel: {}; catch it there", rank, core, e.what()));
   } catch (...) {
-    return error(Errc::aborted, fmt::format("rank {} core {}: exception of an unknown type in a kernel", rank, core));
+    return error(Errc::aborted,
+                 fmt::format("rank {} core {}: exception of an unknown type in a kernel; catch it there", rank, core));
   }
 }
 
@@ -71,7 +73,8 @@ Communicator::~Communicator() = default;
 std::span<std::byte> Communicator::local_bytes(Offset at, Bytes size) const {
   const std::uint64_t block = map().size.value();
   SHMOE_EXPECTS(size.value() <= block && at.value() <= block - size.value(),
-                "bytes [{:#x}, +{}) lie outside the block of {} bytes", at.value(), size, block);
+                "bytes [{:#x}, +{}) lie outside the block of {} bytes: see the offset and the length", at.value(), size,
+                block);
   return {peers_.mem[rank().index()] + at.value(), size.value()};
 }
 

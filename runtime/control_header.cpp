@@ -57,7 +57,9 @@ Config config_of(const ControlHeader& header, const Profile& profile) {
 
 Error contradiction(const ControlHeader& header, std::string_view what) {
   return Error{.code = Errc::mismatch,
-               .context = fmt::format("the control segment of rank {} contradicts itself: {}", header.rank, what),
+               .context = fmt::format(
+                   "the control segment of rank {} contradicts itself: {}: look with the build that the job runs",
+                   header.rank, what),
                .where = Rank{header.rank}};
 }
 
@@ -98,7 +100,8 @@ Result<void> check_header(const ControlHeader& header, const JobShape& shape, Ra
   if (Result<void> same = check_version(header, peer); !same) return same;
   if (header.rank == peer.value() && header.ranks == shape.ranks) return {};
   return Error{.code = Errc::mismatch,
-               .context = fmt::format("the segment of rank {} says rank {} of {}", peer, header.rank, header.ranks),
+               .context = fmt::format("the segment of rank {} says rank {} of {}: give each job its own SHMOE_JOB",
+                                      peer, header.rank, header.ranks),
                .where = peer};
 }
 

@@ -384,9 +384,10 @@ Result<FaultPlan> FaultPlan::load(const std::string& path) {
     return Words::refused(fmt::format("{}, which should hold faults, is not a regular file", bootstrap::quoted(path)));
   std::ifstream file{path};
   if (!file) {
-    return Error{.code = Errc::not_found,
-                 .context = fmt::format("cannot read faults from {}", bootstrap::quoted(path)),
-                 .sys = errno};
+    return Error{
+        .code = Errc::not_found,
+        .context = fmt::format("cannot read faults from {}: see SHMOE_FAULTS and --faults", bootstrap::quoted(path)),
+        .sys = errno};
   }
   return parse(std::string{std::istreambuf_iterator<char>(file), {}}, path);
 }

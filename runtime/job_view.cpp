@@ -148,8 +148,11 @@ Result<void> JobView::open_rank(const RankProcess& process) {
   if (fstat(files->control_file, &control) != 0 || fstat(files->memory_file, &memory) != 0 ||
       static_cast<std::uint64_t>(control.st_size) != shape_.control_memory().value() ||
       static_cast<std::uint64_t>(memory.st_size) != shape_.memory().value()) {
-    return Error{.code = Errc::mismatch,
-                 .context = fmt::format("the segments of rank {} have another size than rank 0 says", process.rank)};
+    return Error{
+        .code = Errc::mismatch,
+        .context = fmt::format(
+            "the segments of rank {} have another size than rank 0 says: look with the build that the job runs",
+            process.rank)};
   }
   return add(std::move(files));
 }
@@ -157,7 +160,9 @@ Result<void> JobView::open_rank(const RankProcess& process) {
 Result<void> JobView::add(std::unique_ptr<RankFiles> files) {
   const RankProcess process = files->process;
   if (process.rank.value() < 0 || process.rank.value() >= shape_.ranks) {
-    return Error{.code = Errc::mismatch, .context = fmt::format("rank {} of {}", process.rank, shape_.ranks)};
+    return Error{.code = Errc::mismatch,
+                 .context = fmt::format("a process says it is rank {} of {}: look with the build that the job runs",
+                                        process.rank, shape_.ranks)};
   }
   files->control =
       std::make_unique<Mapped>(files->control_file, shape_.control_memory(), Offset{files->control_at}, PROT_READ);
@@ -332,13 +337,19 @@ Result<void> JobView::save(const std::string& path) {
   }
   written = written && file.write(0, text.data(), text.size()) && file.finish();
   if (written) return {};
-  return Error{.code = Errc::system, .context = fmt::format("writing {}", path), .where = {}, .sys = errno};
+  return Error{.code = Errc::system,
+               .context = fmt::format("cannot write {}: give --save a file that can be written", path),
+               .where = {},
+               .sys = errno};
 }
 
 Result<std::unique_ptr<JobView>> JobView::open_saved(const std::string& path) {
   std::ifstream in(path);
   if (!in)
-    return Error{.code = Errc::not_found, .context = fmt::format("{} cannot be read", path), .where = {}, .sys = errno};
+    return Error{.code = Errc::not_found,
+                 .context = fmt::format("{} cannot be read: give the file that --save wrote", path),
+                 .where = {},
+                 .sys = errno};
   std::array<char, kLongestLine> first{};
   in.getline(first.data(), first.size());
   const std::string_view line = first.data();

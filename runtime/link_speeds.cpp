@@ -106,11 +106,13 @@ Result<LinkSpeeds> LinkSpeeds::load(const std::string& path) {
   const auto status = std::filesystem::status(path, ignored);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {  // before a pipe is waited for
     return Error{.code = Errc::invalid_argument,
-                 .context = fmt::format("{}, which should hold links, is not a regular file", path)};
+                 .context = fmt::format("{}, which should hold links, is not a regular file: save them to one", path)};
   }
   std::ifstream file(path);
   if (!file) {
-    return Error{.code = Errc::io, .context = fmt::format("cannot read {}, the file of the links", path), .sys = errno};
+    return Error{.code = Errc::io,
+                 .context = fmt::format("cannot read {}, the file of the links: see SHMOE_LINKS and --links", path),
+                 .sys = errno};
   }
   return parse(std::string{std::istreambuf_iterator<char>(file), {}}, path);
 }

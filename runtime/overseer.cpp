@@ -86,8 +86,9 @@ class LossFinder {
 Error peer_lost(Rank lost, const std::string& how, const std::string& step, const shmem::SleepingWait& wait,
                 const shmem::Peers& peers) {
   return Error{.code = Errc::peer_lost,
-               .context = fmt::format("rank {} is gone ({}){}; {}", lost, how,
-                                      step.empty() ? "" : "; its last step: " + step, describe(wait, peers)),
+               .context = fmt::format("rank {} is gone ({}){}; {}; see what it printed, or go on without it: "
+                                      "World::without_lost",
+                                      lost, how, step.empty() ? "" : "; its last step: " + step, describe(wait, peers)),
                .where = lost,
                .site = wait.site};
 }

@@ -56,7 +56,10 @@ Result<std::vector<int>> cpus_in_order() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (!topology || sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
-    return Error{.code = Errc::system, .context = "reading the topology of this machine", .where = {}, .sys = errno};
+    return Error{.code = Errc::system,
+                 .context = "cannot read the topology of this machine: mount /sys, or leave SHMOE_PIN out",
+                 .where = {},
+                 .sys = errno};
   }
   std::vector<Cpu> cpus;
   hwloc_obj_t cpu = nullptr;

@@ -42,7 +42,10 @@ Result<void> write_json(const Verdict& verdict, const std::string& file) {
   std::ofstream out{file};
   out << to_json(verdict) << std::flush;
   if (out) return {};
-  return Error{.code = Errc::io, .context = fmt::format("cannot write the verdict to {}", file), .sys = errno};
+  return Error{
+      .code = Errc::io,
+      .context = fmt::format("cannot write the verdict to {}: give SHMOE_VERDICT a file that can be written", file),
+      .sys = errno};
 }
 
 }  // namespace shmoe::runtime

@@ -133,7 +133,7 @@ later
 3. Three.
 
 ## Further reading
-None.
+[The program](ring.cpp), and [how to run it](#run-it).
 '''
 
 GOOD = {
@@ -205,6 +205,8 @@ FAULTS = [
     ("length", "scripts/x.py", None, "print(1)\n" * 501),
     ("machine-paths", "scripts/x.sh", "/tmp/x.XXXXXX", f"{_HOME}/me/x"),
     ("machine-paths", "scripts/x.py", None, 'FOLDER = "/' + 'work/main"\n'),
+    ("links", _RING_README, "(ring.cpp)", "(rings.cpp)"),
+    ("links", _RING_README, "(#run-it)", "(#walk-it)"),
     ("python", "scripts/x.py", None, "def f(:\n"),
     ("bash", "scripts/x.sh", "echo", "if; then echo"),
 ]

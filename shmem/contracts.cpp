@@ -24,25 +24,27 @@ void expect_declared(const Peers& peers, const WaitSpec& spec, SourceSite site) 
 }  // namespace
 
 void expect_rank(const Peers& peers, Rank rank, SourceSite site) {
-  SHMOE_EXPECTS(rank.value() >= 0 && rank.value() < peers.size(), "rank {} of {}, used at {}:{}", rank, peers.size(),
-                site.file, site.line);
+  SHMOE_EXPECTS(rank.value() >= 0 && rank.value() < peers.size(),
+                "rank {} of {}, used at {}:{}: ranks go from 0 to size - 1", rank, peers.size(), site.file, site.line);
 }
 
 void expect_place(const Peers& peers, Rank rank, Offset at, Bytes size, SourceSite site) {
   expect_rank(peers, rank, site);
   const std::uint64_t block = peers.map->size.value();
-  SHMOE_EXPECTS(size.value() <= block && at.value() <= block - size.value(),
-                "bytes [{:#x}, +{}) of rank {} at {}:{} lie outside its block of {} bytes", at.value(), size, rank,
-                site.file, site.line, block);
+  SHMOE_EXPECTS(
+      size.value() <= block && at.value() <= block - size.value(),
+      "bytes [{:#x}, +{}) of rank {} at {}:{} lie outside its block of {} bytes: see the offset and the length",
+      at.value(), size, rank, site.file, site.line, block);
 }
 
 void expect_signal(const Peers& peers, Rank dst, Slot slot, SignalOp op, std::uint64_t value, SourceSite site) {
   const SlotPlan& plan = *peers.slots;
   expect_place(peers, dst, plan.offset_of(slot), Bytes{kSlotStride}, site);
   if (!peers.strict) return;
-  SHMOE_EXPECTS(plan.may_write(slot, dst, peers.rank),
-                "rank {} signals {} of rank {} at {}:{} and is no declared writer of it", peers.rank,
-                plan.describe(slot), dst, site.file, site.line);
+  SHMOE_EXPECTS(
+      plan.may_write(slot, dst, peers.rank),
+      "rank {} signals {} of rank {} at {}:{} and is no declared writer of it: take a slot of its own, or declare it",
+      peers.rank, plan.describe(slot), dst, site.file, site.line);
   SHMOE_EXPECTS(plan.writer_of(slot, dst, side_of(value)).value_or(peers.rank) == peers.rank,
                 "rank {} sets {} of rank {} to {:#x} at {}:{}: only its source may set it, only its owner back to 0",
                 peers.rank, plan.describe(slot), dst, value, site.file, site.line);

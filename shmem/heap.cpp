@@ -12,7 +12,9 @@ namespace {
 
 Error no_block(Offset offset) {
   return Error{Errc::invalid_argument,
-               fmt::format("no live block starts at offset {}: it was freed before, or never allocated", offset),
+               fmt::format("no live block starts at offset {}: it was freed before, or never allocated: free what "
+                           "allocate returned, once",
+                           offset),
                {}};
 }
 
@@ -31,8 +33,9 @@ Heap::Heap(Offset begin, Bytes size) : capacity_(size.value() / kGranule.value()
 Result<Offset> Heap::allocate(Bytes size, Bytes alignment, Mobility mobility) {
   if (size.value() == 0) return Error{Errc::invalid_argument, "a block of 0 bytes; ask for at least one", {}};
   if (!std::has_single_bit(alignment.value()) || alignment < kGranule) {
-    return Error{
-        Errc::invalid_argument, fmt::format("alignment {} is no power of two from {} on", alignment, kGranule), {}};
+    return Error{Errc::invalid_argument,
+                 fmt::format("alignment {} is no power of two from {} on: take one", alignment, kGranule),
+                 {}};
   }
   if (size > capacity_) return no_fit(size, alignment);  // also keeps the rounding below from passing 2^64
   const std::uint64_t rounded = round_up(size.value(), kGranule.value());

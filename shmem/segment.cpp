@@ -200,7 +200,7 @@ Result<Segment> Segment::attach(const std::string& name, Bytes size, Mode mode, 
     if (info.st_uid != geteuid() || (info.st_mode & 0777) != 0600) {
       return Error{.code = Errc::permission,
                    .context = fmt::format("segment {} belongs to user {} with mode {:o}; "
-                                          "expected user {} and 600",
+                                          "expected user {} and 600: start all ranks as one user",
                                           name, info.st_uid, info.st_mode & 0777, geteuid())};
     }
     if (static_cast<std::uint64_t>(info.st_size) != size.value()) {

@@ -15,7 +15,9 @@ Result<ThreadMemory> ThreadMemory::allocate(std::size_t count, Bytes size) {
       mmap(nullptr, stride * count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) {
     return Error{
-        .code = Errc::system, .context = fmt::format("mapping {} areas of {} bytes", count, stride), .sys = errno};
+        .code = Errc::system,
+        .context = fmt::format("mapping {} areas of {} bytes: raise `ulimit -v`, or lower SHMOE_HEAP", count, stride),
+        .sys = errno};
   }
   return ThreadMemory(static_cast<std::byte*>(place), stride * count, stride);
 }

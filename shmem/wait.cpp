@@ -211,7 +211,8 @@ Result<Arrival> Waiter::sleep(const WaitSpec& spec, Progress& progress, const Ac
     if (deadline && now >= *deadline) {
       return Error{
           .code = Errc::deadline,
-          .context = describe(self, *peers_),
+          .context = fmt::format("{}; see what its writer does with `shmoe inspect`, or {}", describe(self, *peers_),
+                                 spec.deadline ? "wait longer" : "raise SHMOE_WAIT_LIMIT_MS"),
           .where = is_overrun(self, *peers_->slots) ? peers_->slots->writer_of(self.slot, spec.where) : std::nullopt,
           .site = site};
     }

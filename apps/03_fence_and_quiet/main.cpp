@@ -119,7 +119,8 @@ Result<void> fence_and_quiet(World& world, const lesson::Options& options) {
   }
   if (const Result<void> printed = lesson::print_in_order(world.all(), line); !printed) return printed;
   if (seen.stale == 0) return {};
-  return Error{.code = Errc::mismatch, .context = fmt::format("{} of {} words were stale", seen.stale, kRounds)};
+  return Error{.code = Errc::mismatch,
+               .context = fmt::format("{} of {} words were stale: a fence or a quiet is missing", seen.stale, kRounds)};
 }
 
 }  // namespace

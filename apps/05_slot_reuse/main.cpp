@@ -61,7 +61,8 @@ Result<void> body(Communicator& all, const Plan& plan) {
   for (std::size_t i = 0; done && i < seen.size(); ++i) {
     if (seen[i] == row_of(i + 1)) continue;
     return Error{.code = Errc::mismatch,
-                 .context = fmt::format("round {} reads the row of round {}", i + 1, seen[i][0])};
+                 .context = fmt::format("round {} reads the row of round {}: the writer must wait until it was read",
+                                        i + 1, seen[i][0])};
   }
   return done;
 }

@@ -63,7 +63,8 @@ Result<void> play(World& world, const lesson::Options& /*options*/) {
   }
   if (Result<void> printed = lesson::print_in_order(world.all(), lines); !printed) return printed;
   if (wrong == 0) return {};
-  return Error{.code = Errc::mismatch, .context = fmt::format("{} of {} answers are wrong", wrong, kRounds)};
+  return Error{.code = Errc::mismatch,
+               .context = fmt::format("{} of {} answers are wrong: see the plan of faults", wrong, kRounds)};
 }
 
 }  // namespace

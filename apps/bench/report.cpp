@@ -42,7 +42,9 @@ nlohmann::ordered_json to_json(const BenchReport& report, const std::string& com
 
 Result<void> check_writable(const JsonTarget& target) {
   if (!target || *target == "-" || std::ofstream{*target, std::ios::app}) return {};
-  return Error{.code = Errc::invalid_argument, .context = fmt::format("cannot write {}", *target), .sys = errno};
+  return Error{.code = Errc::invalid_argument,
+               .context = fmt::format("cannot write {}: give --json a file that can be written", *target),
+               .sys = errno};
 }
 
 Result<void> write_report(const BenchReport& report, const std::string& command, const JsonTarget& target) {
@@ -56,7 +58,9 @@ Result<void> write_report(const BenchReport& report, const std::string& command,
   std::ofstream out{*target};
   out << json << std::flush;
   if (out) return {};
-  return Error{.code = Errc::io, .context = fmt::format("cannot write {}", *target), .sys = errno};
+  return Error{.code = Errc::io,
+               .context = fmt::format("cannot write {}: give --json a file that can be written", *target),
+               .sys = errno};
 }
 
 }  // namespace shmoe::apps

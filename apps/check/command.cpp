@@ -79,7 +79,8 @@ Result<std::vector<const Program*>> check_before_start(const Shared& shared, con
   auto selected = select_programs(shared.programs, options.names);
   if (!selected || !options.json || *options.json == "-") return selected;
   if (std::ofstream{*options.json, std::ios::app}) return selected;
-  return Error{.code = Errc::invalid_argument, .context = fmt::format("cannot write {}", *options.json)};
+  return Error{.code = Errc::invalid_argument,
+               .context = fmt::format("cannot write {}: give --json a file that can be written", *options.json)};
 }
 
 Result<void> write_json(const std::string& file, const std::string& json) {
@@ -90,7 +91,8 @@ Result<void> write_json(const std::string& file, const std::string& json) {
   std::ofstream out{file};
   out << json << std::flush;
   if (out) return {};
-  return Error{.code = Errc::io, .context = fmt::format("cannot write {}", file)};
+  return Error{.code = Errc::io,
+               .context = fmt::format("cannot write {}: give --json a file that can be written", file)};
 }
 
 int run(const Shared& shared, const RunOptions& options) {

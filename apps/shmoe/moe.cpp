@@ -138,7 +138,9 @@ Result<runtime::Config> config_of(const MoeOptions& options, const Result<Routin
 Result<void> check_report_file(const MoeOptions& options) {
   if (!options.json || *options.json == "-") return {};
   if (std::ofstream{*options.json, std::ios::app}) return {};
-  return Error{.code = Errc::invalid_argument, .context = fmt::format("cannot write {}", *options.json), .sys = errno};
+  return Error{.code = Errc::invalid_argument,
+               .context = fmt::format("cannot write {}: give --json a file that can be written", *options.json),
+               .sys = errno};
 }
 
 /// What all ranks would otherwise find out for themselves.
@@ -192,7 +194,9 @@ Result<void> write_report(const MoeOptions& options, const MoeReport& report) {
   std::ofstream out{*options.json};
   out << json << std::flush;
   if (out) return {};
-  return Error{.code = Errc::io, .context = fmt::format("cannot write {}", *options.json), .sys = errno};
+  return Error{.code = Errc::io,
+               .context = fmt::format("cannot write {}: give --json a file that can be written", *options.json),
+               .sys = errno};
 }
 
 int fail_to_start(const Error& error) {

@@ -237,7 +237,8 @@ Result<RoutingFile> read_routing_file(const std::string& path, const RoutingRule
                  {}};
   }
   std::ifstream in{path};
-  if (!in) return Error{Errc::not_found, fmt::format("cannot read routing from {}", path), {}, errno};
+  if (!in)
+    return Error{Errc::not_found, fmt::format("cannot read routing from {}: give --routing a file", path), {}, errno};
   return read_routing(in, path, rules);
 }
 

@@ -40,7 +40,8 @@ Result<GroupPlan> plan_of(const RunOptions& options, const std::vector<std::stri
   for (const std::string& assignment : options.assignments) {
     const std::size_t equals = assignment.find('=');
     if (equals == std::string::npos || equals == 0) {
-      return Error{.code = Errc::invalid_argument, .context = fmt::format("--env '{}' is not NAME=VALUE", assignment)};
+      return Error{.code = Errc::invalid_argument,
+                   .context = fmt::format("--env '{}' is not NAME=VALUE: give both", assignment)};
     }
     plan.environment.emplace_back(assignment.substr(0, equals), assignment.substr(equals + 1));
   }

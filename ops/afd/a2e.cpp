@@ -193,7 +193,8 @@ class A2eReceiver {
 std::string batch_text(const A2eArgs& args) {
   const AfdShape& shape = args.place.shape;
   if (args.x.size() % shape.row_bytes() != 0) {
-    return fmt::format("x has {} bytes, which are no rows of {} {}", args.x.size(), shape.hidden, name_of(shape.dtype));
+    return fmt::format("x has {} bytes, which are no rows of {} {}: pass whole rows", args.x.size(), shape.hidden,
+                       name_of(shape.dtype));
   }
   const std::size_t rows = args.x.size() / shape.row_bytes();
   const std::size_t pairs = shape.compute_gate ? rows * static_cast<std::size_t>(shape.topk) : 0;
@@ -203,7 +204,8 @@ std::string batch_text(const A2eArgs& args) {
                        pairs);
   }
   if (!args.active_mask.empty() && args.active_mask.size() != rows) {
-    return fmt::format("active_mask has {} entries for {} rows", args.active_mask.size(), rows);
+    return fmt::format("active_mask has {} entries for {} rows: give one for each, or none", args.active_mask.size(),
+                       rows);
   }
   if (!args.expand_x.empty()) return "an attention rank receives no rows: leave expand_x out";
   return {};
@@ -216,8 +218,8 @@ std::string received_text(const A2eArgs& args, Rank rank) {
   }
   const std::uint64_t needed = static_cast<std::uint64_t>(shape.capacity(rank)) * shape.sent_row_bytes();
   if (args.expand_x.size() >= needed) return {};
-  return fmt::format("expand_x has {} bytes; {} attention ranks of up to {} rows need {}", args.expand_x.size(),
-                     shape.ranks.served(rank), shape.max_batch, needed);
+  return fmt::format("expand_x has {} bytes; {} attention ranks of up to {} rows need {}: make it as long",
+                     args.expand_x.size(), shape.ranks.served(rank), shape.max_batch, needed);
 }
 
 /// What is wrong with this rank's own batch and buffers.
@@ -236,7 +238,8 @@ std::optional<Error> a2e_fault(const A2eArgs& args, const runtime::Communicator&
   const auto rows = static_cast<std::int64_t>(args.x.size() / shape.row_bytes());
   if (rows <= shape.max_batch) return std::nullopt;
   return fault_of(comm.rank(), Errc::capacity_exceeded,
-                  fmt::format("a2e: a batch of {} rows, max_batch is {}", rows, shape.max_batch));
+                  fmt::format("a2e: a batch of {} rows, max_batch is {}: raise it on every rank, or send less", rows,
+                              shape.max_batch));
 }
 
 }  // namespace

@@ -136,8 +136,8 @@ std::string e2a_text(const E2aArgs& args, const runtime::Communicator& comm) {
   const std::uint64_t needed = static_cast<std::uint64_t>(rows) * shape.row_bytes();
   const std::size_t bytes = expert ? args.answers.size() : args.x.size();
   if (bytes == needed) return {};
-  return fmt::format("{} has {} bytes; {} rows of {} {} have {}", expert ? "answers" : "x", bytes, rows, shape.hidden,
-                     name_of(shape.dtype), needed);
+  return fmt::format("{} has {} bytes; {} rows of {} {} have {}: make it as long", expert ? "answers" : "x", bytes,
+                     rows, shape.hidden, name_of(shape.dtype), needed);
 }
 
 }  // namespace

@@ -66,8 +66,9 @@ AfdSignals declare_afd(shmem::SlotPlan& plan, const shmem::BlockMap& map, Offset
   const std::uint64_t a2e_bytes = std::uint64_t{2} * ranks * kAfdFlags * shmem::kSlotStride;
   const std::uint64_t e2a_bytes = std::uint64_t{2} * ranks * shmem::kSlotStride;
   SHMOE_EXPECTS(base + Bytes{a2e_bytes + e2a_bytes} <= map.user_data.end(),
-                "a2e and e2a of {} ranks need {} bytes of slots from offset {} on; the user data end at {}", ranks,
-                a2e_bytes + e2a_bytes, base, map.user_data.end());
+                "a2e and e2a of {} ranks need {} bytes of slots from offset {} on; the user data end at {}: start with "
+                "fewer ranks",
+                ranks, a2e_bytes + e2a_bytes, base, map.user_data.end());
   return {.a2e = plan.declare({.name = "a2e", .base = base, .buffers = 2, .sources = ranks, .events = kAfdFlags}),
           .e2a = plan.declare({.name = "e2a", .base = base + Bytes{a2e_bytes}, .buffers = 2, .sources = ranks})};
 }

@@ -69,8 +69,8 @@ runtime::WorkspaceSize DetourCall::workspace_size() const {
 
 void DetourCall::need_tensor(const char* name, std::size_t size, std::int64_t elements) {
   if (!position_ || size == this->size(elements)) return;
-  refuse(fmt::format("{} has {} bytes; {} elements of {} are {}", name, size, elements, name_of(shape_.type),
-                     this->size(elements)));
+  refuse(fmt::format("{} has {} bytes; {} elements of {} are {}: make it as long", name, size, elements,
+                     name_of(shape_.type), this->size(elements)));
 }
 
 void DetourCall::need_place(const char* name, Offset at, std::int64_t elements) {

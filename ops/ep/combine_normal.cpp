@@ -95,16 +95,18 @@ void fetch_gradients(runtime::CoreContext& context, const CombineArgs& args, con
 std::optional<Error> weights_fault(const CombineArgs& args, Rank rank) {
   if (args.weights.empty() || args.weights.size() == args.topk_idx.size()) return std::nullopt;
   return fault_of(rank, Errc::invalid_argument,
-                  fmt::format("{} weights for {} expert ids", args.weights.size(), args.topk_idx.size()));
+                  fmt::format("{} weights for {} expert ids: give one for each, or none", args.weights.size(),
+                              args.topk_idx.size()));
 }
 
 std::optional<Error> gradient_fault(const CombineArgs& args, const shmem::BlockMap& map, Rank rank) {
   const std::uint64_t element = size_of(args.dtype).value();
   const std::uint64_t bytes = args.prob_grad ? args.topk_idx.size() * element : 0;
   if (args.grad_out.size() != bytes) {
-    return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("grad_out has {} bytes, {} expert ids {} prob_grad have {}", args.grad_out.size(),
-                                args.topk_idx.size(), args.prob_grad ? "with" : "without", bytes));
+    return fault_of(
+        rank, Errc::invalid_argument,
+        fmt::format("grad_out has {} bytes, {} expert ids {} prob_grad have {}: make it as long", args.grad_out.size(),
+                    args.topk_idx.size(), args.prob_grad ? "with" : "without", bytes));
   }
   if (!args.prob_grad) return std::nullopt;
   return place_fault({.name = "prob_grad", .at = *args.prob_grad, .rows = args.capacity, .row_bytes = element}, map,

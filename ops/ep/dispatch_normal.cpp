@@ -57,8 +57,9 @@ void send_rows(runtime::CoreContext& context, const DispatchArgs& args) {
 std::optional<Error> scales_fault(const DispatchArgs& args, const shmem::BlockMap& map, Rank rank) {
   if (args.quant == Quant::none) return std::nullopt;
   if (args.recv_scales.value() % kScale.value() != 0) {
-    return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("recv_scales at offset {} is no multiple of {}", args.recv_scales, kScale));
+    return fault_of(
+        rank, Errc::invalid_argument,
+        fmt::format("recv_scales at offset {} is no multiple of {}: take one from allocate", args.recv_scales, kScale));
   }
   return place_fault(
       {.name = "recv_scales", .at = args.recv_scales, .rows = args.capacity, .row_bytes = kScale.value()}, map, rank);

@@ -18,13 +18,14 @@ ExpertMap ExpertMap::even(std::int32_t experts, std::int32_t ranks) {
 Result<ExpertMap> ExpertMap::owned_by(std::vector<Rank> owners, std::int32_t ranks) {
   if (owners.empty() || ranks < 1) {
     return Error{.code = Errc::invalid_argument,
-                 .context = fmt::format("an owner table of {} experts on {} ranks", owners.size(), ranks)};
+                 .context = fmt::format("an owner table of {} experts on {} ranks: give at least one of each",
+                                        owners.size(), ranks)};
   }
   for (std::size_t expert = 0; expert < owners.size(); ++expert) {
     if (owners[expert] < Rank{0} || owners[expert] >= Rank{ranks}) {
       return Error{.code = Errc::invalid_argument,
-                   .context = fmt::format("expert {} is owned by rank {}, and there are {} ranks", expert,
-                                          owners[expert], ranks)};
+                   .context = fmt::format("expert {} is owned by rank {}, and there are {} ranks: ranks go from 0",
+                                          expert, owners[expert], ranks)};
     }
   }
   return ExpertMap{std::move(owners), ranks};

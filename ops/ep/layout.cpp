@@ -23,7 +23,8 @@ std::optional<Error> counts_fault(const LayoutArgs& args, const shmem::BlockMap&
                          .row_bytes = sizeof(std::int32_t)};
   if (counts.at.value() % counts.row_bytes == 0) return place_fault(counts, map, rank);
   return fault_of(rank, Errc::invalid_argument,
-                  fmt::format("{} at offset {} is no multiple of {}", counts.name, counts.at, counts.row_bytes));
+                  fmt::format("{} at offset {} is no multiple of {}: take one from allocate", counts.name, counts.at,
+                              counts.row_bytes));
 }
 
 std::optional<Error> shape_fault(const LayoutArgs& args, const runtime::Communicator& comm) {
@@ -31,24 +32,26 @@ std::optional<Error> shape_fault(const LayoutArgs& args, const runtime::Communic
   const Routing& routing = args.routing;
   const std::size_t pairs = routing.topk_idx().size();
   if (routing.topk() < 1) {
-    return fault_of(rank, Errc::invalid_argument, fmt::format("layout: top-k is {}, at least 1", routing.topk()));
+    return fault_of(rank, Errc::invalid_argument, fmt::format("layout: top-k is {}: give 1 or more", routing.topk()));
   }
   if (routing.topk() > args.experts.experts()) {
     return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("layout: top-k is {} of {} experts", routing.topk(), args.experts.experts()));
+                    fmt::format("layout: top-k is {} of {} experts: give no more than there are", routing.topk(),
+                                args.experts.experts()));
   }
   if (pairs % static_cast<std::size_t>(routing.topk()) != 0) {
-    return fault_of(
-        rank, Errc::invalid_argument,
-        fmt::format("layout: {} expert ids are no whole number of tokens of top-k {}", pairs, routing.topk()));
+    return fault_of(rank, Errc::invalid_argument,
+                    fmt::format("layout: {} expert ids are no whole number of tokens of top-k {}: give T x K", pairs,
+                                routing.topk()));
   }
   if (pairs > std::numeric_limits<std::int32_t>::max()) {
-    return fault_of(rank, Errc::invalid_argument, fmt::format("layout: {} expert ids do not fit 32-bit counts", pairs));
+    return fault_of(rank, Errc::invalid_argument,
+                    fmt::format("layout: {} expert ids do not fit 32-bit counts: send fewer tokens at a time", pairs));
   }
   if (args.experts.ranks() != comm.ranks()) {
     return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("layout: the expert map is for {} ranks, the communicator has {}", args.experts.ranks(),
-                                comm.ranks()));
+                    fmt::format("layout: the expert map is for {} ranks, the communicator has {}: build it for as many",
+                                args.experts.ranks(), comm.ranks()));
   }
   if (std::optional<Error> fault = counts_fault(args, comm.map(), rank)) return fault;
   return workspace_fault("layout", args.workspace, layout_share(args.experts.experts(), comm.cores()), comm);
@@ -84,7 +87,8 @@ class TokenCounter {
   [[nodiscard]] Error bad_id(std::int64_t token, std::int32_t k, std::int64_t id) const {
     return fault_of(
         rank_, Errc::invalid_argument,
-        fmt::format("token {}, k {}: expert id {} is not in [-1, {})", token, k, id, args_->experts.experts()));
+        fmt::format("token {}, k {}: expert id {} is not in [-1, {}): mend the id, or give -1 to drop the pair", token,
+                    k, id, args_->experts.experts()));
   }
 
   const LayoutArgs* args_;

@@ -136,19 +136,19 @@ void derive_tables(runtime::CoreContext& context, const NotifyArgs& args, Notify
 std::optional<Error> notify_fault(const NotifyArgs& args, Rank rank, std::int32_t ranks) {
   if (args.layout.fault) return args.layout.fault;
   if (args.experts.ranks() != ranks) {
-    return fault_of(
-        rank, Errc::invalid_argument,
-        fmt::format("notify: the expert map is for {} ranks, the communicator has {}", args.experts.ranks(), ranks));
+    return fault_of(rank, Errc::invalid_argument,
+                    fmt::format("notify: the expert map is for {} ranks, the communicator has {}: build it for as many",
+                                args.experts.ranks(), ranks));
   }
   if (args.experts.experts() != args.layout.experts) {
     return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("notify: the expert map has {} experts, layout counted {}", args.experts.experts(),
-                                args.layout.experts));
+                    fmt::format("notify: the expert map has {} experts, layout counted {}: pass both the same",
+                                args.experts.experts(), args.layout.experts));
   }
   if (args.expert_alignment < 1 || args.expert_alignment > kMostAlignment) {
-    return fault_of(
-        rank, Errc::invalid_argument,
-        fmt::format("notify: expert_alignment is {}, not in [1, {}]", args.expert_alignment, kMostAlignment));
+    return fault_of(rank, Errc::invalid_argument,
+                    fmt::format("notify: expert_alignment is {}, not in [1, {}]: 1 aligns nothing",
+                                args.expert_alignment, kMostAlignment));
   }
   return std::nullopt;
 }

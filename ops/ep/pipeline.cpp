@@ -7,8 +7,9 @@ namespace shmoe::ops {
 Result<EpBuffers> EpBuffers::allocate(runtime::Communicator& comm, std::int32_t experts, DType dtype,
                                       std::int64_t hidden, Quant quant) {
   if (experts < 1 || hidden < 1) {
-    return fault_of(comm.rank(), Errc::invalid_argument,
-                    fmt::format("buffers for {} experts and rows of {} elements", experts, hidden));
+    return fault_of(
+        comm.rank(), Errc::invalid_argument,
+        fmt::format("buffers for {} experts and rows of {} elements: give at least one of each", experts, hidden));
   }
   EpBuffers buffers(comm, dtype, hidden, quant);
   for (Offset& counts : buffers.counts_) {

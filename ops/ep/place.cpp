@@ -10,7 +10,7 @@ std::optional<Error> place_fault(const RowBuffer& buffer, const shmem::BlockMap&
   if (buffer.rows == 0 || lies_in(map.heap) || lies_in(map.user_data)) return std::nullopt;
   return fault_of(rank, Errc::invalid_argument,
                   fmt::format("{}: {} rows of {} bytes at offset {} lie neither in the heap ([{}, {})) nor in the user "
-                              "data (up to {})",
+                              "data (up to {}): take it from allocate",
                               buffer.name, buffer.rows, buffer.row_bytes, buffer.at, map.heap.at, map.heap.end(),
                               map.user_data.end()));
 }

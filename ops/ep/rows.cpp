@@ -18,20 +18,23 @@ std::optional<Error> RowMap::shape_fault() const {
   const auto ranks = static_cast<std::size_t>(experts_->ranks());
   if (layout_->fault) return layout_->fault;
   if (topk_idx_.size() != layout_->send_token_idx.size()) {
-    return fault_of(
-        me_, Errc::invalid_argument,
-        fmt::format("topk_idx has {} ids, layout counted {}", topk_idx_.size(), layout_->send_token_idx.size()));
+    return fault_of(me_, Errc::invalid_argument,
+                    fmt::format("topk_idx has {} ids, layout counted {}: pass the ids that layout had",
+                                topk_idx_.size(), layout_->send_token_idx.size()));
   }
   if (me_.index() >= ranks || notify_->put_offset.size() != experts * ranks ||
       notify_->recv_data.size() != experts * ranks) {
-    return fault_of(me_, Errc::invalid_argument,
-                    fmt::format("notify's tables of {} entries are not those of {} experts on {} ranks",
-                                notify_->put_offset.size(), experts, ranks));
+    return fault_of(
+        me_, Errc::invalid_argument,
+        fmt::format(
+            "notify's tables of {} entries are not those of {} experts on {} ranks: call notify with this map first",
+            notify_->put_offset.size(), experts, ranks));
   }
   if (notify_->owner_map != experts_->hash()) {
     return fault_of(
         me_, Errc::invalid_argument,
-        fmt::format("the owner map of these {} experts is not the one notify laid the rows out by", experts));
+        fmt::format("the owner map of these {} experts is not the one notify laid the rows out by: pass that one",
+                    experts));
   }
   return std::nullopt;
 }
@@ -61,15 +64,16 @@ std::optional<Error> RowMap::fault() const {
   std::size_t pair = 0;
   while (counted(pair, pair + 1)) ++pair;
   const auto topk = static_cast<std::size_t>(layout_->topk);
-  return fault_of(me_, Errc::invalid_argument,
-                  fmt::format("token {}, k {}: expert id {} is not the one layout and notify counted", pair / topk,
-                              pair % topk, topk_idx_[pair]));
+  return fault_of(
+      me_, Errc::invalid_argument,
+      fmt::format("token {}, k {}: expert id {} is not the one layout and notify counted: pass the ids that layout had",
+                  pair / topk, pair % topk, topk_idx_[pair]));
 }
 
 std::optional<Error> cost_fault(std::span<const std::int64_t> wait_cost, std::int32_t ranks, Rank rank) {
   if (wait_cost.empty() || std::cmp_equal(wait_cost.size(), ranks)) return std::nullopt;
   return fault_of(rank, Errc::invalid_argument,
-                  fmt::format("wait_cost has {} entries, one for each of {} ranks", wait_cost.size(), ranks));
+                  fmt::format("wait_cost has {} entries: give one for each of {} ranks", wait_cost.size(), ranks));
 }
 
 namespace {
@@ -77,7 +81,8 @@ namespace {
 std::optional<Error> buffer_fault(const RowCall& call, const RowMap& rows, const shmem::BlockMap& map) {
   if (call.hidden < 1 || call.hidden > kMostHidden || call.capacity < 0) {
     return fault_of(rows.me(), Errc::invalid_argument,
-                    fmt::format("{}: {} rows of {} elements", call.buffer, call.capacity, call.hidden));
+                    fmt::format("{}: {} rows of {} elements: give 0 or more rows of 1 to {}", call.buffer,
+                                call.capacity, call.hidden, kMostHidden));
   }
   const std::int64_t needed = rows.notify().total_recv_tokens;
   if (call.capacity < needed) {
@@ -95,16 +100,16 @@ std::optional<Error> buffer_fault(const RowCall& call, const RowMap& rows, const
 std::optional<Error> call_fault(const RowCall& call, const RowMap& rows, const runtime::Communicator& comm) {
   if (std::optional<Error> fault = buffer_fault(call, rows, comm.map())) return fault;
   if (rows.experts().ranks() != comm.ranks()) {
-    return fault_of(
-        rows.me(), Errc::invalid_argument,
-        fmt::format("the expert map is for {} ranks, the communicator has {}", rows.experts().ranks(), comm.ranks()));
+    return fault_of(rows.me(), Errc::invalid_argument,
+                    fmt::format("the expert map is for {} ranks, the communicator has {}: build it for as many",
+                                rows.experts().ranks(), comm.ranks()));
   }
   const std::int64_t tokens = rows.layout().tokens;
   const std::uint64_t bytes = static_cast<std::uint64_t>(tokens) * row_bytes(call.dtype, call.hidden);
   if (call.token_bytes != bytes) {
     return fault_of(rows.me(), Errc::invalid_argument,
-                    fmt::format("x has {} bytes, {} tokens of {} {} have {}", call.token_bytes, tokens, call.hidden,
-                                name_of(call.dtype), bytes));
+                    fmt::format("x has {} bytes, {} tokens of {} {} have {}: make it as long", call.token_bytes, tokens,
+                                call.hidden, name_of(call.dtype), bytes));
   }
   return rows.fault();
 }

@@ -143,7 +143,8 @@ std::optional<Error> combine_tables_fault(const CombineLowLatencyArgs& args, Ran
   const LowLatencyTables& tables = args.tables;
   const auto refuse = [&](std::string text) { return fault_of(rank, Errc::invalid_argument, std::move(text)); };
   switch (tables.stage) {
-    case LowLatencyStage::empty: return refuse("combine without a dispatch: these tables are of none that went well");
+    case LowLatencyStage::empty:
+      return refuse("combine without a dispatch: these tables are of none that went well: dispatch with them first");
     case LowLatencyStage::sent:
       return refuse(fmt::format(
           "the rows of low-latency dispatch {} have not been received: call dispatch_finish first", tables.round));
@@ -159,15 +160,17 @@ std::optional<Error> combine_shape_fault(const CombineLowLatencyArgs& args, Rank
   const auto refuse = [&](std::string text) { return fault_of(rank, Errc::invalid_argument, std::move(text)); };
   const std::uint64_t bytes = stride_of(args) * static_cast<std::uint64_t>(tables.tokens);
   if (args.x.size() != bytes) {
-    return refuse(fmt::format("x has {} bytes, {} tokens of {} {} have {}", args.x.size(), tables.tokens, tables.hidden,
-                              shmoe::name_of(tables.dtype), bytes));
+    return refuse(fmt::format("x has {} bytes, {} tokens of {} {} have {}: make it as long", args.x.size(),
+                              tables.tokens, tables.hidden, shmoe::name_of(tables.dtype), bytes));
   }
   const auto ids = static_cast<std::size_t>(tables.tokens * tables.topk);
   if (!args.expert_scales.empty() && args.expert_scales.size() != ids) {
-    return refuse(fmt::format("{} weights for {} expert ids", args.expert_scales.size(), ids));
+    return refuse(
+        fmt::format("{} weights for {} expert ids: give one for each, or none", args.expert_scales.size(), ids));
   }
   if (!args.shared_expert_x.empty() && args.shared_expert_x.size() != bytes) {
-    return refuse(fmt::format("shared_expert_x has {} bytes, x has {}", args.shared_expert_x.size(), bytes));
+    return refuse(
+        fmt::format("shared_expert_x has {} bytes, x has {}: make it as long", args.shared_expert_x.size(), bytes));
   }
   return std::nullopt;
 }

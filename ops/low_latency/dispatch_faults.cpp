@@ -22,8 +22,9 @@ DispatchFault refuse_dispatch(const runtime::Communicator& comm, std::string tex
 DispatchFault expert_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
                            const LowLatencyRegion& region) {
   if (args.experts.ranks() != comm.ranks()) {
-    return refuse_dispatch(comm, fmt::format("the expert map is for {} ranks, the communicator has {}",
-                                             args.experts.ranks(), comm.ranks()));
+    return refuse_dispatch(comm,
+                           fmt::format("the expert map is for {} ranks, the communicator has {}: build it for as many",
+                                       args.experts.ranks(), comm.ranks()));
   }
   const SharedExperts& shared = args.shared;
   const bool none = shared == SharedExperts{};
@@ -38,7 +39,7 @@ DispatchFault expert_fault(const DispatchLowLatencyArgs& args, const runtime::Co
   if (columns > region.most_columns()) {
     return refuse_dispatch(
         comm, fmt::format("{} routed experts and {} shared ranks have {} counts, the low-latency region has room "
-                          "for {}",
+                          "for {}: take fewer experts, or the normal path",
                           args.experts.experts(), shared.ranks, columns, region.most_columns()));
   }
   return std::nullopt;
@@ -47,25 +48,27 @@ DispatchFault expert_fault(const DispatchLowLatencyArgs& args, const runtime::Co
 DispatchFault token_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
                           const LowLatencyRegion& /*region*/) {
   if (args.topk < 1 || args.topk > args.experts.experts()) {
-    return refuse_dispatch(comm, fmt::format("top-k is {} of {} experts", args.topk, args.experts.experts()));
+    return refuse_dispatch(comm, fmt::format("top-k is {} of {} experts: give 1 to as many as there are", args.topk,
+                                             args.experts.experts()));
   }
   const std::size_t ids = args.expert_ids.size();
   if (ids % static_cast<std::size_t>(args.topk) != 0) {
-    return refuse_dispatch(comm,
-                           fmt::format("{} expert ids are no whole number of tokens of top-k {}", ids, args.topk));
+    return refuse_dispatch(
+        comm, fmt::format("{} expert ids are no whole number of tokens of top-k {}: give T x K", ids, args.topk));
   }
   const std::uint64_t tokens = ids / static_cast<std::size_t>(args.topk);
   const std::uint64_t pairs = tokens * static_cast<std::uint64_t>(args.topk + args.shared.experts);
   if (pairs > std::numeric_limits<std::int32_t>::max()) {
-    return refuse_dispatch(comm, fmt::format("{} pairs do not fit 32-bit counts", pairs));
+    return refuse_dispatch(comm, fmt::format("{} pairs do not fit 32-bit counts: send fewer tokens at a time", pairs));
   }
   if (args.hidden < 1 || args.hidden > kMostHidden || args.capacity < 0) {
-    return refuse_dispatch(comm, fmt::format("expand_x: {} rows of {} elements", args.capacity, args.hidden));
+    return refuse_dispatch(comm, fmt::format("expand_x: {} rows of {} elements: give 0 or more rows of 1 to {}",
+                                             args.capacity, args.hidden, kMostHidden));
   }
   const std::uint64_t bytes = tokens * row_bytes(args.dtype, args.hidden);
   if (args.x.size() != bytes) {
-    return refuse_dispatch(comm, fmt::format("x has {} bytes, {} tokens of {} {} have {}", args.x.size(), tokens,
-                                             args.hidden, shmoe::name_of(args.dtype), bytes));
+    return refuse_dispatch(comm, fmt::format("x has {} bytes, {} tokens of {} {} have {}: make it as long",
+                                             args.x.size(), tokens, args.hidden, shmoe::name_of(args.dtype), bytes));
   }
   return std::nullopt;
 }
@@ -77,8 +80,9 @@ DispatchFault id_fault(const DispatchLowLatencyArgs& args, const runtime::Commun
                                 [&](std::int32_t id) { return id < -1 || id >= experts; });
   if (bad == args.expert_ids.end()) return std::nullopt;
   const std::int64_t pair = bad - args.expert_ids.begin();
-  return refuse_dispatch(comm, fmt::format("token {}, k {}: expert id {} is not in [-1, {})", pair / args.topk,
-                                           pair % args.topk, *bad, experts));
+  return refuse_dispatch(
+      comm, fmt::format("token {}, k {}: expert id {} is not in [-1, {}): mend the id, or give -1 to drop the pair",
+                        pair / args.topk, pair % args.topk, *bad, experts));
 }
 
 DispatchFault mask_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
@@ -87,34 +91,36 @@ DispatchFault mask_fault(const DispatchLowLatencyArgs& args, const runtime::Comm
   const std::size_t pairs = args.expert_ids.size();
   if (size != 0 && size != pairs && size * static_cast<std::size_t>(args.topk) != pairs) {
     return refuse_dispatch(
-        comm, fmt::format("the active mask has {} entries: one for each of {} tokens, or of {} pairs", size,
+        comm, fmt::format("the active mask has {} entries: give one for each of {} tokens, or of {} pairs", size,
                           pairs / static_cast<std::size_t>(args.topk), pairs));
   }
   const auto bad = std::find_if(args.active_mask.begin(), args.active_mask.end(), [](auto entry) { return entry > 1; });
   if (bad == args.active_mask.end()) return std::nullopt;
   return refuse_dispatch(
-      comm, fmt::format("entry {} of the active mask is {}, neither 0 nor 1", bad - args.active_mask.begin(), *bad));
+      comm, fmt::format("entry {} of the active mask is {}: give 0 or 1", bad - args.active_mask.begin(), *bad));
 }
 
 DispatchFault quant_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
                           const LowLatencyRegion& /*region*/) {
   if (args.quant == Quant::none) {
     if (args.scales.empty() && !args.static_scale) return std::nullopt;
-    return refuse_dispatch(comm, "smooth scales and static_scale go with int8 rows, and quant is none");
+    return refuse_dispatch(
+        comm, "smooth scales and static_scale go with int8 rows, and quant is none: leave them out, or take int8");
   }
   const std::uint64_t rows =
       static_cast<std::uint64_t>(args.shared.experts) + static_cast<std::uint64_t>(args.experts.experts());
   const std::uint64_t entries = rows * static_cast<std::uint64_t>(args.hidden);
   if (!args.scales.empty() && args.scales.size() != entries) {
-    return refuse_dispatch(comm, fmt::format("{} smooth scales, {} experts with {} columns have {}", args.scales.size(),
-                                             rows, args.hidden, entries));
+    return refuse_dispatch(comm,
+                           fmt::format("{} smooth scales, {} experts with {} columns have {}: give one for each column",
+                                       args.scales.size(), rows, args.hidden, entries));
   }
   if (args.static_scale && !(std::isfinite(*args.static_scale) && *args.static_scale > 0)) {
-    return refuse_dispatch(comm, fmt::format("static_scale is {}, no finite number above 0", *args.static_scale));
+    return refuse_dispatch(comm, fmt::format("static_scale is {}: give a finite number above 0", *args.static_scale));
   }
   if (args.dynamic_scales.value() % sizeof(float) == 0) return std::nullopt;
-  return refuse_dispatch(
-      comm, fmt::format("dynamic_scales at offset {} is no multiple of {}", args.dynamic_scales, sizeof(float)));
+  return refuse_dispatch(comm, fmt::format("dynamic_scales at offset {} is no multiple of {}: take one from allocate",
+                                           args.dynamic_scales, sizeof(float)));
 }
 
 DispatchFault buffer_place_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,

@@ -9,8 +9,9 @@ Result<ExpertMap> experts_behind(const SharedExperts& shared, std::int32_t exper
   const std::int32_t left = ranks - shared.ranks;
   if (experts < 1 || left < 1) {
     return Error{.code = Errc::invalid_argument,
-                 .context = fmt::format("{} routed experts on {} ranks, of which {} hold shared experts", experts,
-                                        ranks, shared.ranks)};
+                 .context = fmt::format("{} routed experts on {} ranks, of which {} hold shared experts: leave one "
+                                        "rank for a routed expert at least",
+                                        experts, ranks, shared.ranks)};
   }
   const ExpertMap behind = ExpertMap::even(experts, left);
   std::vector<Rank> owners;

@@ -11,7 +11,8 @@ using runtime::Communicator;
 Result<Offset> calloc(Communicator& comm, std::uint64_t count, Bytes size) {
   if (size.value() != 0 && count > std::numeric_limits<std::uint64_t>::max() / size.value()) {
     return Error{.code = Errc::invalid_argument,
-                 .context = fmt::format("rank {}: {} elements of {} bytes pass 2^64 bytes", comm.rank(), count, size)};
+                 .context = fmt::format("rank {}: {} elements of {} bytes pass 2^64 bytes: ask for less", comm.rank(),
+                                        count, size)};
   }
   const Bytes bytes{count * size.value()};
   Result<Offset> at = comm.allocate(bytes);
@@ -29,9 +30,9 @@ Result<AlignedBlock> align(Communicator& comm, Bytes alignment, Bytes size) {
   }
   const std::uint64_t more = alignment.value() - std::min(alignment.value(), shmem::Heap::kGranule.value());
   if (size.value() != 0 && more > std::numeric_limits<std::uint64_t>::max() - size.value()) {
-    return Error{
-        .code = Errc::invalid_argument,
-        .context = fmt::format("rank {}: {} bytes at multiples of {} pass 2^64", comm.rank(), size, alignment)};
+    return Error{.code = Errc::invalid_argument,
+                 .context = fmt::format("rank {}: {} bytes at multiples of {} pass 2^64: ask for less", comm.rank(),
+                                        size, alignment)};
   }
   const Result<Offset> block = comm.allocate(size.value() == 0 ? size : size + Bytes{more});
   if (!block) return block.error();

@@ -19,6 +19,7 @@ GATES = {
     "unfinished": text_gates.check_unfinished,
     "length": text_gates.check_length,
     "machine-paths": text_gates.check_machine_paths,
+    "links": text_gates.check_links,
     "python": text_gates.check_python,
     "bash": text_gates.check_bash,
 }

@@ -1,6 +1,7 @@
-"""Gates on any tracked text: unfinished marks, length, machine paths, scripts that parse."""
+"""Gates on any tracked text: unfinished marks, length, machine paths, links, scripts that parse."""
 
 import ast
+import posixpath
 import re
 import shutil
 import subprocess
@@ -31,6 +32,39 @@ _MACHINE_PATH = re.compile(r"(?<![\w.$}~/*-])/(?:work|root|home|mnt|media|Users)
 def check_machine_paths(tree):
     """paths of one machine do not work on the next"""
     return [s.where(n) for s in tree.sources for n, line in enumerate(s.lines, 1) if _MACHINE_PATH.search(line)]
+
+
+_LINK = re.compile(r"(?<!`)\[[^\]\n]*\]\(([^)\s]+)\)")
+_FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
+
+
+def _anchors(text):
+    """Of its titles, as GitHub makes them."""
+    titles = re.findall(r"^#+ +(.+?) *$", _FENCED.sub("", text), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def check_links(tree):
+    """a link within the tree leads to a file, and to a title of it"""
+    by_path = {s.path: s for s in tree.sources}
+    folders = {folder for path in by_path for folder in _folders(path)}
+    found = []
+    for page in (s for s in tree.sources if s.suffix == ".md"):
+        for target in _LINK.findall(_FENCED.sub("", page.text)):
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, anchor = target.partition("#")
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(page.path), path)) if path else page.path
+            if path not in by_path and path not in folders:
+                found.append(f"{page.path}: no {target}")
+            elif anchor and anchor not in _anchors(by_path[path].text):
+                found.append(f"{page.path}: no title for {target}")
+    return found
+
+
+def _folders(path):
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[:n]) for n in range(1, len(parts) + 1)]
 
 
 def check_python(tree):

@@ -135,6 +135,16 @@ TEST_CASE("T08: the counts of the experts are 64-bit counts, and put_offset stay
   }
 }
 
+TEST_CASE("T10: quantised rows on ranks that receive none: nothing to open, and nothing fails") {
+  const EpCase input =
+      make_case(10, {.quant = ops::Quant::int8}, [](std::int64_t, std::int64_t, std::int64_t k) { return k; });
+  check_everywhere(input);
+  const auto outcomes = test::outcomes_of(input, {});
+  REQUIRE_MESSAGE(outcomes, to_string(outcomes.error()));
+  CHECK((*outcomes)[0].notify.recv_rows == 40);
+  for (const std::size_t rank : {1U, 2U, 3U}) CHECK((*outcomes)[rank].notify.recv_rows == 0);
+}
+
 TEST_CASE("T11: one rank, or no tokens anywhere") {
   check_everywhere(make_case(11, {.tokens = {5}}));
   check_everywhere(make_case(11, {.tokens = {0}}));
@@ -159,6 +169,14 @@ TEST_CASE("T14: one to three tokens, one expert of a token to all of them") {
 TEST_CASE("T19: any top-k") {
   for (const std::int32_t topk : {1, 9, 10, 11, 16, 22, 32}) {
     CHECK(run_case(make_case(19, {.experts = 32, .topk = topk}), {.cores = 3}) == "");
+  }
+}
+
+TEST_CASE("T22: rows of any length, plain and quantised") {
+  for (const std::int64_t hidden : {1, 7, 100, 130, 7172}) {
+    for (const ops::Quant quant : {ops::Quant::none, ops::Quant::int8}) {
+      check_everywhere(make_case(22, {.hidden = hidden, .quant = quant}));
+    }
   }
 }
 

@@ -190,7 +190,7 @@ if (
   echo 'passed: what one rank cannot have is the same error on every rank'
 fi
 
-# Killed while the names of the segments are still there: the next job of this user removes them.
+# T94: killed while the names of the segments are still there: the next job of this user removes them.
 start dead 3 0 2 die-at-start
 finish
 same_on_all 'killed at the start' dead 0 2 "leaves /dev/shm/shmoe.${job}dead."
@@ -201,6 +201,56 @@ for name in $(grep -ho '/dev/shm/.*' "$folder"/dead.*); do
   [[ ! -e $name ]] || fail 'a dead job left a segment behind' "$name"
 done
 echo 'passed: what a killed job left is removed at the next start'
+
+# T95: what looks like a segment of this job, and was never locked by anybody who lives.
+for part in mem ctl; do
+  head -c 65536 /dev/zero | tr '\0' '\1' >"/dev/shm/shmoe.${job}stale.00000000.0.$part"
+  chmod 600 "/dev/shm/shmoe.${job}stale.00000000.0.$part"
+done
+start stale 2 0 1 barriers 3
+finish_well 'a job that finds segments of its name'
+all_rounds 'a job that finds segments of its name' stale 2 3
+for part in mem ctl; do
+  [[ ! -e /dev/shm/shmoe.${job}stale.00000000.0.$part ]] || fail 'a stale segment is still there' "$part"
+done
+echo 'passed: a stale segment is neither believed nor in the way'
+
+# T100: somebody else listens at the address. The published default is not looked at, so two jobs without an address do
+# not meet there.
+listen='
+import socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print(listener.getsockname()[1], flush=True)
+sys.stdin.read()'
+coproc held { exec python3 -c "$listen" 0; }
+held_pid=$!
+read -r port <&"${held[0]}"
+SHMOE_COMM_ID=127.0.0.1:$port SHMOE_BOOTSTRAP_TIMEOUT_S=2 start taken 2 0 1 barriers 1
+finish
+same_on_all 'an address that is taken' taken 0 0 \
+  "rank 0 cannot listen on 127.0.0.1:$port (SHMOE_COMM_ID): another job or program has it: give each job a free port in SHMOE_COMM_ID, or unset it"
+same_on_all 'an address that is taken' taken 1 1 "127.0.0.1:$port"
+kill "$held_pid"
+wait "$held_pid" || true
+echo 'passed: an address that is taken is an error that says what to do'
+coproc held { exec python3 -c "$listen" 10067 2>/dev/null; }
+held_pid=$!
+start first 2 0 1 barriers 50
+start second 2 0 1 barriers 50
+finish_well 'two jobs while the published port is taken'
+all_rounds 'two jobs while the published port is taken, the first' first 2 50
+all_rounds 'two jobs while the published port is taken, the second' second 2 50
+kill "$held_pid" 2>/dev/null || true
+wait "$held_pid" || true
+
+# T101: an address that is none ends the start.
+for address in tcp://999.1.1.1:x '' 127.0.0.1:0; do
+  SHMOE_COMM_ID=$address start bad 2 0 1 barriers 1
+  finish
+  same_on_all 'a bad address' bad 0 1 "SHMOE_COMM_ID is '$address', which"
+  same_on_all 'a bad address' bad 0 1 'give a.b.c.d:port, for example 127.0.0.1:10067'
+done
+echo 'passed: a bad address is an error at the start'
 
 SHMOE_BOOTSTRAP_TIMEOUT_S=300 start many "$most" 0 $((most - 1)) barriers 3
 finish_well "$most ranks"

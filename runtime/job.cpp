@@ -89,8 +89,7 @@ bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const 
       {"communicators", fmt::to_string(config.communicators)},
       {"slots", fmt::format("{} ({:016x})", slots.size(), slots.digest()), "declare_slots"},
       {"faults", fmt::format("{:016x}", shmem::fnv1a(to_string(config.faults))), "--faults or SHMOE_FAULTS"},
-      {"links", config.links ? fmt::format("{:016x}", config.links->digest()) : "none",
-       "--links or SHMOE_LINKS"}};
+      {"links", config.links ? fmt::format("{:016x}", config.links->digest()) : "none", "--links or SHMOE_LINKS"}};
   // First, because the program may know an option by another name.
   card.agreements.insert(card.agreements.begin(), config.agreements.begin(), config.agreements.end());
   card.facts = {{kSegmentFact, name},

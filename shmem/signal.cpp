@@ -26,8 +26,9 @@ SlotFamily SlotPlan::declare(SlotFamily family) {
   for (const SlotFamily& other : families_) {
     const Region mine{family.base, bytes};
     const Region theirs{other.base, Bytes{kSlotStride * other.count()}};
-    SHMOE_EXPECTS(!mine.overlaps(theirs), "slot families {} and {} overlap", family.name, other.name);
-    SHMOE_EXPECTS(family.name != other.name, "two slot families with the name {}", family.name);
+    SHMOE_EXPECTS(!mine.overlaps(theirs), "slot families {} and {} overlap: give each a base of its own", family.name,
+                  other.name);
+    SHMOE_EXPECTS(family.name != other.name, "two slot families with the name {}: give each its own", family.name);
   }
   family.first = size_;
   family.ledger_first = ledger_size_;
@@ -42,7 +43,7 @@ SlotFamily SlotPlan::declare(SlotFamily family) {
 
 const SlotFamily& SlotPlan::family(std::string_view name) const {
   const auto found = std::find_if(families_.begin(), families_.end(), [&](const auto& f) { return f.name == name; });
-  SHMOE_EXPECTS(found != families_.end(), "no slot family has the name {}", name);
+  SHMOE_EXPECTS(found != families_.end(), "no slot family has the name {}: declare it in Config::declare_slots", name);
   return *found;
 }
 

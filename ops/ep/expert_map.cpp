@@ -7,7 +7,7 @@
 namespace shmoe::ops {
 
 ExpertMap ExpertMap::even(std::int32_t experts, std::int32_t ranks) {
-  SHMOE_EXPECTS(experts >= 1 && ranks >= 1, "{} experts on {} ranks", experts, ranks);
+  SHMOE_EXPECTS(experts >= 1 && ranks >= 1, "{} experts on {} ranks: give at least one of each", experts, ranks);
   const std::int32_t run = (experts - 1) / ranks + 1;
   std::vector<Rank> owners;
   owners.reserve(static_cast<std::size_t>(experts));

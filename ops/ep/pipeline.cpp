@@ -69,13 +69,13 @@ Result<void> EpBuffers::release() {
 }
 
 std::span<std::byte> EpBuffers::rows_at(Offset at, std::int64_t rows, Quant quant) const {
-  SHMOE_EXPECTS(rows >= 0 && rows <= capacity_, "{} of {} rows", rows, capacity_);
+  SHMOE_EXPECTS(rows >= 0 && rows <= capacity_, "{} of {} rows: call reserve after notify", rows, capacity_);
   return comm_->local<std::byte>(at, static_cast<std::size_t>(rows) * row_bytes(dtype_, hidden_, quant));
 }
 
 std::span<float> EpBuffers::scales(std::int64_t rows) const {
   if (quant_ == Quant::none) return {};
-  SHMOE_EXPECTS(rows >= 0 && rows <= capacity_, "{} of {} scales", rows, capacity_);
+  SHMOE_EXPECTS(rows >= 0 && rows <= capacity_, "{} of {} scales: call reserve after notify", rows, capacity_);
   return comm_->local<float>(recv_scales_, static_cast<std::size_t>(rows));
 }
 

@@ -47,7 +47,7 @@ endfunction()
 function(shmoe_install_package)
   install(TARGETS shmoe_options EXPORT shmoe)
   install(EXPORT shmoe NAMESPACE shmoe:: FILE shmoeTargets.cmake DESTINATION ${SHMOE_INSTALL_CMAKE} COMPONENT development)
-  set(folder ${PROJECT_BINARY_DIR}/package)
+  set(folder ${PROJECT_BINARY_DIR}/cmake_package)
   configure_package_config_file(cmake/shmoeConfig.cmake.in ${folder}/shmoeConfig.cmake
     INSTALL_DESTINATION ${SHMOE_INSTALL_CMAKE})
   write_basic_package_version_file(${folder}/shmoeConfigVersion.cmake COMPATIBILITY SameMinorVersion)

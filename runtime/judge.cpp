@@ -1,6 +1,7 @@
 #include "runtime/judge.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "runtime/evidence.hpp"
 #include "runtime/root_cause.hpp"
@@ -8,6 +9,8 @@
 
 namespace shmoe::runtime {
 namespace {
+
+constexpr std::uint64_t kFlagOfOne = std::bit_cast<std::uint32_t>(1.0F);
 
 /// One stuck wait, as the rules below look at it.
 struct Waiting {
@@ -168,11 +171,13 @@ class Judge {
     if (w.spec->match == shmem::Match::any) {
       what = fmt::format("any of {} slots from {} on to be {} {:#x}", w.spec->slots.size(), slot_name(w), sign,
                          w.spec->value);
+    } else if (flags_of_one(w)) {
+      what = flags_text(w);
     } else if (w.spec->match == shmem::Match::sum && w.spec->slots.size() == 1) {
       what = fmt::format("{} to lie in [{:#x}, {:#x}], sees {:#x}", slot_name(w), w.spec->value, w.spec->upper, w.seen);
     } else if (w.spec->match == shmem::Match::sum) {
-      what = fmt::format("the sum of {} slots from {} on to lie in [{:#x}, {:#x}]", w.spec->slots.size(), slot_name(w),
-                         w.spec->value, w.spec->upper);
+      what = fmt::format("the sum of {} slots from {} on to lie in [{:#x}, {:#x}], sees {:#x}", w.spec->slots.size(),
+                         slot_name(w), w.spec->value, w.spec->upper, sum(w));
     }
     std::vector<Rank> writers = sight_.writers_of(*w.spec);
     std::ranges::transform(writers, writers.begin(), [this](Rank writer) { return named(writer); });
@@ -186,6 +191,27 @@ class Judge {
             .where = named(w.spec->where),
             .slot = w.slot,
             .written = written(w)};
+  }
+
+  [[nodiscard]] std::uint64_t sum(const Waiting& w) const {
+    std::uint64_t words = 0;
+    for (const Slot slot : w.spec->slots) words += sight_.word(w.spec->where, slot);
+    return words;
+  }
+  /// The published flags of 4 bytes, each 0 or 1.0f, of which all are to be set.
+  [[nodiscard]] bool flags_of_one(const Waiting& w) const {
+    const std::uint64_t all = w.spec->slots.size() * kFlagOfOne;
+    const bool wants_all = w.spec->match == shmem::Match::sum && w.spec->value == all && w.spec->upper == all;
+    return wants_all && w.family->width == 4 && std::ranges::all_of(w.spec->slots, [&](Slot slot) {
+             const std::uint64_t word = sight_.word(w.spec->where, slot);
+             return word == 0 || word == kFlagOfOne;
+           });
+  }
+  [[nodiscard]] std::string flags_text(const Waiting& w) const {
+    const std::size_t all = w.spec->slots.size();
+    const std::uint64_t set = sum(w) / kFlagOfOne;
+    return fmt::format("the sum of {} flag{} of 1.0f from {} on to be {}.0, sees {}.0: {} of {} set", all,
+                       all == 1 ? "" : "s", slot_name(w), all, set, set, all);
   }
 
   /// Of a slot that one rank writes, or one on each side.

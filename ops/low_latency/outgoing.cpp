@@ -61,8 +61,8 @@ float quantise_static(std::span<const float> x, float scale, std::span<std::byte
 float quantise_published(std::span<const float> x, std::span<std::byte> q) {
   const float largest = largest_of(x);
   if (!std::isfinite(largest)) return all_zero(q, largest);
-  if (largest == 0.0F) return all_zero(q, 0.0F);
   const float mult = 127.0F / largest;
+  if (std::isinf(mult)) return all_zero(q, 0.0F);
   for (std::size_t j = 0; j < x.size(); ++j) q[j] = saturated(x[j] * mult);
   return 1.0F / mult;
 }

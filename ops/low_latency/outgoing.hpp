@@ -56,7 +56,8 @@ class OutgoingLowLatencyRow {
 /// zeros and that instead of the scale, as quantise_row does.
 float quantise_static(std::span<const float> x, float scale, std::span<std::byte> q);
 
-/// As published: mult = 127 / largest. A row of zeros gives zeros and scale 0, where the published bytes are undefined.
+/// As published: mult = 127 / largest. A row of zeros, or of numbers so small that mult is infinite, gives zeros and scale
+/// 0, where the published bytes are undefined.
 float quantise_published(std::span<const float> x, std::span<std::byte> q);
 
 }  // namespace shmoe::ops

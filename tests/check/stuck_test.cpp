@@ -125,7 +125,8 @@ TEST_CASE("a sum that is never reached names all its slots") {
   });
   CHECK(verdict.kind == VerdictKind::orphan_wait);
   REQUIRE(verdict.stuck.size() == 1);
-  CHECK(verdict.stuck[0].what == "the sum of 2 slots from flag[0] from rank 1 of rank 0 on to lie in [0x5, 0x9]");
+  CHECK(verdict.stuck[0].what ==
+        "the sum of 2 slots from flag[0] from rank 1 of rank 0 on to lie in [0x5, 0x9], sees 0x4");
 }
 
 TEST_CASE("the published double barrier overruns in the checker") {

@@ -199,6 +199,7 @@ std::string run_afd(const AfdCase& input, const AfdSetup& setup) {
     if (!window) return window.error();
     AfdRank rank(comm, input, *window);
     text.clear();
+    if (setup.before) setup.before(comm);
     for (int call = 1; call <= setup.calls && text.empty(); ++call) {
       Result<std::string> done = rank.call(!setup.only_a2e || call == setup.calls);
       if (!done) return std::move(done).error();

@@ -2,6 +2,7 @@
 // The input of all ranks for a2e and e2a, and a job of threads that compares every byte with the sequential reference.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,8 @@ struct AfdSetup {
   Profile profile = kSafe;
   int calls = 2;          // of a2e and e2a by turns
   bool only_a2e = false;  // e2a in the last call alone
+  /// Runs on each rank before its first call.
+  std::function<void(runtime::Communicator&)> before = {};
   runtime::FabricDecorator decorate = {};
 };
 

@@ -30,6 +30,11 @@ std::vector<std::pair<std::int64_t, std::int64_t>> slices(std::int64_t n, std::i
   return all;
 }
 
+/// In the memory of a rank, in the end: of half 1 [source][batch size, ids, scales, x], and of half 0 [source].
+struct Flags {
+  std::vector<std::uint64_t> a2e, e2a;
+};
+
 /// One a2e and one e2a of every rank, whose rows are constants: r * 16 + i + 1 in row i of rank r.
 class PublishedJob {
  public:
@@ -43,6 +48,7 @@ class PublishedJob {
     tables_.resize(ranks);
     magics_.resize(ranks);
     sent_ids_.resize(ranks);
+    flags_.resize(ranks);
   }
 
   /// Rows that the expert ranks hand to e2a; none: as many as came from a2e.
@@ -72,6 +78,8 @@ class PublishedJob {
   [[nodiscard]] const std::vector<std::int32_t>& ids_in_window(std::int32_t rank) const {
     return sent_ids_.at(std::size_t(rank));
   }
+
+  [[nodiscard]] const Flags& flags(std::int32_t rank) const { return flags_.at(std::size_t(rank)); }
 
  private:
   Result<void> rank(runtime::Communicator& comm, const std::function<std::int64_t(Rank)>& answered,
@@ -118,7 +126,24 @@ class PublishedJob {
       magics_[me.index()].push_back(comm.local<std::uint64_t>(comm.map().magic_of(core), 1)[0]);
     }
     meet.arrive_and_wait();
+    note_flags(comm, signals);
     return {};
+  }
+
+  /// The slots that stand for the published flags, of the halves of a2e and of e2a.
+  void note_flags(runtime::Communicator& comm, const ops::AfdSignals& signals) {
+    const auto word = [&](const shmem::SlotFamily& family, std::uint64_t half, Rank source, std::uint32_t event) {
+      return comm.local<std::uint64_t>(comm.slots().offset_of(family.at(half, source, event)), 1)[0];
+    };
+    Flags& flags = flags_[comm.rank().index()];
+    for (Rank source{0}; source < Rank{shape_.ranks.ranks()}; ++source) {
+      for (std::uint32_t event = 0; event < ops::kAfdFlags; ++event) {
+        flags.a2e.push_back(word(signals.a2e, 1, source, event));
+        CHECK(word(signals.a2e, 0, source, event) == 0);
+      }
+      flags.e2a.push_back(word(signals.e2a, 0, source, 0));
+      CHECK(word(signals.e2a, 1, source, 0) == 0);
+    }
   }
 
   [[nodiscard]] std::vector<int> constants(const std::vector<std::byte>& rows) const {
@@ -141,6 +166,7 @@ class PublishedJob {
   std::vector<ops::A2eTables> tables_;
   std::vector<std::vector<std::uint64_t>> magics_;
   std::vector<std::vector<std::int32_t>> sent_ids_;
+  std::vector<Flags> flags_;
 };
 
 using Constants = std::vector<int>;
@@ -208,6 +234,45 @@ TEST_CASE("the worked example runs: rows come and go to the bit, and all counter
       CHECK(tables.atten_batch_size == std::vector<std::int32_t>{0});   // never written
       CHECK(tables.x_active_mask == std::vector<std::uint8_t>(16, 0));  // neither
     }
+  }
+}
+
+TEST_CASE("the words of the flags: magic 1 of a2e and magic 2 of e2a in the upper half, 0 in the lower") {
+  PublishedJob job(2, 2, 16);
+  job.run();
+  constexpr std::uint64_t kA2e = 0x1'0000'0000;
+  constexpr std::uint64_t kE2a = 0x2'0000'0000;
+  using Words = std::vector<std::uint64_t>;
+  const Words none(16);
+  // [source][batch size, ids, scales, x]: nobody raises the first.
+  CHECK(job.flags(0).a2e == Words{0, 0, 0, 0, 0, 0, 0, 0, 0, kA2e, kA2e, kA2e, 0, 0, 0, 0});
+  CHECK(job.flags(1).a2e == Words{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kA2e, kA2e, kA2e});
+  CHECK(job.flags(2).a2e == none);
+  CHECK(job.flags(3).a2e == none);
+  CHECK(job.flags(0).e2a == Words{0, 0, 0, 0});
+  CHECK(job.flags(1).e2a == Words{0, 0, 0, 0});
+  CHECK(job.flags(2).e2a == Words{kE2a, 0, 0, 0});
+  CHECK(job.flags(3).e2a == Words{0, kE2a, 0, 0});
+
+  PublishedJob without_gate(2, 2, 16, false);
+  without_gate.run();
+  CHECK(without_gate.flags(0).a2e == Words{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kA2e, 0, 0, 0, 0});
+}
+
+TEST_CASE("E 2, A 3: experts pass a batch of 32, and expert 1 gets rows 0 to 15 alone") {
+  PublishedJob job(2, 3, 16);
+  job.run();
+  Constants both(32);
+  std::iota(both.begin(), both.begin() + 16, 2 * 16 + 1);
+  std::iota(both.begin() + 16, both.end(), 4 * 16 + 1);
+  CHECK(job.received(0) == both);
+  Constants half(32, -1);
+  std::iota(half.begin(), half.begin() + 16, 3 * 16 + 1);
+  CHECK(job.received(1) == half);
+  for (const std::int32_t rank : {2, 3, 4}) {
+    Constants own(16);
+    std::iota(own.begin(), own.end(), rank * 16 + 1);
+    CHECK(job.returned(rank) == own);
   }
 }
 

@@ -124,6 +124,17 @@ TEST_CASE("many a2e in a row, with nothing in between, neither overtake nor over
   CHECK(run_afd(input, {.cores = 2, .views = false, .weak_seed = 4, .calls = 20, .only_a2e = true}) == "");
 }
 
+TEST_CASE("a2e and e2a: rounds across 2^32 and 2^40") {
+  const test::AfdCase input = make_afd_case(61, {.experts = 2, .batches = {4, 0, 7}, .inactive_percent = 20});
+  for (const std::uint64_t first : runtime::test::kLateRounds) {
+    const auto jump = [first](runtime::Communicator& comm) { runtime::test::jump_to(comm, first); };
+    for (const runtime::FabricDecorator& decorate : test::without_and_with_pauses()) {
+      CHECK(run_afd(input, {.cores = 3, .calls = 5, .before = jump, .decorate = decorate}) == "");
+    }
+    CHECK(run_afd(input, {.cores = 2, .calls = 10, .only_a2e = true, .before = jump}) == "");
+  }
+}
+
 TEST_CASE("random ratios, batches and types agree with the reference in every byte") {
   for (const std::uint64_t number : cases_to_run(80, 20)) run_drawn(number);
 }

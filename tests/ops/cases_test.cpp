@@ -33,14 +33,8 @@ void check_everywhere(const EpCase& input) {
   }
 }
 
-/// Random pauses before every signal and every wait.
-runtime::FabricDecorator pauses() {
-  MESSAGE("SHMOE_TEST_SEED=" << test::seed_of_run());
-  return test::pauses(test::seed_of_run());
-}
-
 void check_with_pauses(const EpCase& input, std::int64_t steps) {
-  const runtime::FabricDecorator decorate = pauses();
+  const runtime::FabricDecorator decorate = test::pauses_of_run();
   for (const std::int32_t cores : {1, 3}) {
     INFO("cores " << cores);
     CHECK(run_case(input, {.cores = cores, .views = cores == 1, .steps = steps, .decorate = decorate}) == "");
@@ -82,7 +76,7 @@ TEST_CASE("T01: a rank that receives nothing still takes part, 1000 times") {
   const std::array cases = {make_case(1, {}, to_rank_zero), make_case(2, {}, to_rank_zero)};
   CHECK(run_cases(cases, {.cores = 1, .steps = 1000}) == "");
   CHECK(run_cases(cases, {.cores = 2, .steps = 100}) == "");
-  CHECK(run_cases(cases, {.cores = 2, .steps = 50, .decorate = pauses()}) == "");
+  CHECK(run_cases(cases, {.cores = 2, .steps = 50, .decorate = test::pauses_of_run()}) == "");
 }
 
 TEST_CASE("T02: ranks without tokens") {
@@ -115,7 +109,7 @@ TEST_CASE("T04: no tokens on rank 2, then the tables serve further dispatches an
   const EpCase input = make_case(4, {.tokens = {5, 3, 0, 6}});
   check_cached_tables(input, {.cores = 3});
   check_cached_tables(input, {.cores = 2, .views = false, .weak_seed = 4});
-  check_cached_tables(input, {.cores = 3, .decorate = pauses()});
+  check_cached_tables(input, {.cores = 3, .decorate = test::pauses_of_run()});
 }
 
 TEST_CASE("T08: the counts of the experts are 64-bit counts, and put_offset stays flat over unused experts") {
@@ -267,13 +261,7 @@ TEST_CASE("T58: combine starts from zero whatever the output held; a token whose
 TEST_CASE("T61: rounds across 2^31 and 2^32") {
   const EpCase input = make_case(61, {});
   for (const std::uint64_t start : {(std::uint64_t{1} << 31) - 3, (std::uint64_t{1} << 32) - 3}) {
-    const auto jump = [start](runtime::Communicator& comm) {
-      for (Core core{0}; core.value() < comm.cores(); ++core) {
-        for (std::uint64_t& counter : comm.local<std::uint64_t>(comm.map().magic_of(core), 2)) {
-          counter = start + ((start ^ counter) & 1);  // the parity names the buffer whose words peers still read
-        }
-      }
-    };
+    const auto jump = [start](runtime::Communicator& comm) { runtime::test::jump_to(comm, start); };
     CHECK(run_case(input, {.cores = 3, .steps = 10, .before = jump}) == "");
   }
 }

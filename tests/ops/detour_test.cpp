@@ -1,6 +1,8 @@
 // The detour collectives against their definition, to the bit, on ranks that are threads.
 
+#include <bit>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "ops/detour/reference.hpp"
 #include "ops/detour/window.hpp"
 #include "runtime/world.hpp"
+#include "shmem/number.hpp"
 #include "tests/runtime/pausing_fabric.hpp"
 
 using namespace shmoe;
@@ -36,6 +39,10 @@ struct DetourCase {
   bool views = true;
   std::uint64_t weak_seed = 0;
   int calls = 2;
+  std::uint64_t first_round = 0;  // not 0: goes on from there
+  // In place of drawn ones: of each member, and what must come of them at each position.
+  std::function<Tensor(Rank)> input = {};
+  std::vector<Tensor> answers = {};
   std::uint64_t window = 1U << 20;
 };
 
@@ -62,6 +69,7 @@ runtime::Config detour_config(const DetourCase& c) {
 
 /// Any pattern of bits for integers; numbers of every size and sign, but no NaN, for the others.
 Tensor input_of(const DetourCase& c, Rank rank, int call) {
+  if (c.input) return c.input(rank);
   const auto element = static_cast<std::size_t>(bytes_of_element(c.type));
   Tensor x(static_cast<std::size_t>(c.elements) * element);
   std::mt19937_64 random(rank.index() * 1000 + static_cast<std::size_t>(call));
@@ -75,9 +83,25 @@ Tensor input_of(const DetourCase& c, Rank rank, int call) {
   return x;
 }
 
+/// Whole numbers as any type.
+Tensor tensor_of(Element type, const std::vector<int>& values) {
+  const auto element = static_cast<std::size_t>(bytes_of_element(type));
+  Tensor tensor(values.size() * element);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto number = static_cast<float>(values[i]);
+    auto bits = std::bit_cast<std::uint32_t>(number);
+    if (type == Element::int32) bits = static_cast<std::uint32_t>(values[i]);
+    if (type == Element::fp16) bits = shmem::float_to_fp16(number);
+    if (type == Element::bf16) bits = shmem::float_to_bf16(number);
+    std::memcpy(tensor.data() + i * element, &bits, element);
+  }
+  return tensor;
+}
+
 std::vector<Rank> members_of(const DetourCase& c) { return DetourGroup(c.members, c.ranks).members(); }
 
 std::vector<Tensor> answers_of(const DetourCase& c, int call) {
+  if (!c.answers.empty()) return c.answers;
   std::vector<Tensor> inputs;
   for (const Rank rank : members_of(c)) inputs.push_back(input_of(c, rank, call));
   return c.collective == Collective::all_to_all ? ops::all_to_all_reference(c.type, inputs)
@@ -159,6 +183,7 @@ std::string run_case(const DetourCase& c, const runtime::FabricDecorator& decora
     runtime::Communicator& comm = world.all();
     const Result<DetourPlace> place = place_of(comm, c);
     if (!place) return place.error();
+    if (c.first_round != 0) runtime::test::jump_to(comm, c.first_round);
     const auto position = group.position_of(comm.rank());
     for (int call = 0; call < c.calls; ++call) {
       const Result<Tensor> y = answer_of(comm, c, *place, call);
@@ -236,17 +261,69 @@ TEST_CASE("detour: bitwise as defined, any group of any ranks, in any order") {
   }
 }
 
-TEST_CASE("detour: every type and reduction, to the bit") {
+TEST_CASE("detour: every type and reduction, to the bit, without a lender, with one and with two") {
   for (const Element type : kTypes) {
-    check_case({.members = ranks_of({0, 2}), .type = type, .elements = 101});
-    for (const Reduction reduction : kReductions) {
-      for (const bool symmetric : {false, true}) {
-        check_case({.collective = Collective::reduce_scatter,
-                    .ranks = 3,
-                    .type = type,
-                    .reduction = reduction,
-                    .elements = 4001,
-                    .symmetric = symmetric});
+    for (const bool symmetric : {false, true}) {
+      for (const std::vector<Rank>& members : {std::vector<Rank>{}, ranks_of({0, 1, 3}), ranks_of({0, 2})}) {
+        check_case({.members = members, .type = type, .elements = 101, .symmetric = symmetric});
+        for (const Reduction reduction : kReductions) {
+          check_case({.collective = Collective::reduce_scatter,
+                      .members = members,
+                      .type = type,
+                      .reduction = reduction,
+                      .elements = 4001,
+                      .symmetric = symmetric});
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("detour: small whole numbers through a lender, by every type and reduction, number by number") {
+  DetourCase c{.members = ranks_of({3, 0, 2}), .elements = 15};  // rank 1 lends
+  const auto multiples = [&c](Rank rank) {                       // of 2, -1 and 1
+    std::vector<int> values;
+    for (int i = -7; i <= 7; ++i) values.push_back((rank.value() - 1) * i);
+    return tensor_of(c.type, values);
+  };
+  c.input = multiples;
+  for (const bool symmetric : {false, true}) {
+    c.symmetric = symmetric;
+    for (const Element type : kTypes) {
+      c.type = type;
+      c.collective = Collective::all_to_all;
+      c.answers = {tensor_of(type, {-14, -12, -10, -8, -6, 7, 6, 5, 4, 3, -7, -6, -5, -4, -3}),
+                   tensor_of(type, {-4, -2, 0, 2, 4, 2, 1, 0, -1, -2, -2, -1, 0, 1, 2}),
+                   tensor_of(type, {6, 8, 10, 12, 14, -3, -4, -5, -6, -7, 3, 4, 5, 6, 7})};
+      check_case(c);
+      c.collective = Collective::reduce_scatter;
+      c.reduction = Reduction::sum;
+      c.answers = {tensor_of(type, {-14, -12, -10, -8, -6}), tensor_of(type, {-4, -2, 0, 2, 4}),
+                   tensor_of(type, {6, 8, 10, 12, 14})};
+      check_case(c);
+      c.reduction = Reduction::max;
+      c.answers = {tensor_of(type, {7, 6, 5, 4, 3}), tensor_of(type, {2, 1, 0, 2, 4}),
+                   tensor_of(type, {6, 8, 10, 12, 14})};
+      check_case(c);
+      c.reduction = Reduction::min;
+      c.answers = {tensor_of(type, {-14, -12, -10, -8, -6}), tensor_of(type, {-4, -2, 0, -1, -2}),
+                   tensor_of(type, {-3, -4, -5, -6, -7})};
+      check_case(c);
+    }
+  }
+}
+
+TEST_CASE("detour: rounds across 2^32 and 2^40") {
+  for (const Collective collective : kBoth) {
+    for (const bool symmetric : {false, true}) {
+      for (const std::uint64_t first : runtime::test::kLateRounds) {
+        const DetourCase c{.collective = collective,
+                           .members = ranks_of({0, 2}),
+                           .symmetric = symmetric,
+                           .calls = 8,
+                           .first_round = first};
+        check_case(c);
+        check_case(c, test::pauses_of_run());
       }
     }
   }

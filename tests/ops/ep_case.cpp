@@ -1,6 +1,7 @@
 #include "tests/ops/ep_case.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "shmem/result.hpp"
 
@@ -99,6 +100,21 @@ EpCase make_case(std::uint64_t seed, const Shape& shape, const Choose& choose) {
     problem.ranks.push_back(std::move(own));
   }
   return input;
+}
+
+EpCase rebatched(const EpCase& input, const std::vector<std::int64_t>& order) {
+  EpCase batch = input;
+  batch.payload_of = order;
+  const auto topk = static_cast<std::size_t>(input.problem.topk);
+  for (reference::Input& own : batch.problem.ranks) {
+    const reference::Input before = std::exchange(own, {.tokens = std::ssize(order), .topk_idx = {}, .weights = {}});
+    for (std::size_t pair = 0; pair < order.size() * topk; ++pair) {
+      const std::size_t from = static_cast<std::size_t>(order[pair / topk]) * topk + pair % topk;
+      own.topk_idx.push_back(before.topk_idx[from]);
+      own.weights.push_back(before.weights[from]);
+    }
+  }
+  return batch;
 }
 
 void apply_expert(DType dtype, std::int64_t expert, std::span<const std::byte> x, std::span<std::byte> y) {

@@ -70,6 +70,9 @@ struct Shape {
 using Choose = std::function<std::int64_t(std::int64_t rank, std::int64_t token, std::int64_t k)>;
 EpCase make_case(std::uint64_t seed, const Shape& shape, const Choose& choose = {});
 
+/// Another batch of the same tokens: token t of each rank is what token order[t] of it was.
+EpCase rebatched(const EpCase& input, const std::vector<std::int64_t>& order);
+
 /// y = x * (expert + 1), rounded to the row's type: exact, and so different for each expert, in fp32.
 void apply_expert(DType dtype, std::int64_t expert, std::span<const std::byte> x, std::span<std::byte> y);
 

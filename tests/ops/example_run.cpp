@@ -7,6 +7,7 @@
 #include "ops/ep/pipeline.hpp"
 #include "runtime/world.hpp"
 #include "tests/ops/example.hpp"
+#include "tests/ops/low_latency_fixture.hpp"
 
 namespace shmoe::test {
 
@@ -79,7 +80,57 @@ Result<ExampleRank> run_rank(runtime::Communicator& comm, DType dtype) {
   return out;
 }
 
+Result<void> run_low_latency_rank(LowLatencyBench& bench, const LowLatencyCase& input,
+                                  const LowLatencyExpected& expected, LowLatencyExampleRank& out) {
+  const std::size_t me = bench.comm.rank().index();
+  const LowLatencyStep step(bench.comm, input, expected, bench.rooms[0], out.tables);
+  const std::vector<std::byte> x = example_tokens(DType::bf16, bench.comm.rank().value());
+  ops::DispatchLowLatencyArgs args = step.dispatch_args();
+  args.x = x;
+  if (Result<void> sent = ops::dispatch_low_latency(bench.comm, args, out.tables); !sent) return sent;
+  const std::size_t row = input.base.row_bytes();
+  const auto size = static_cast<std::size_t>(out.tables.recv_rows) * row;
+  const auto received = bench.comm.local<std::byte>(bench.rooms[0].expand_x, size);
+  const auto answers = bench.comm.local<std::byte>(bench.rooms[0].expert_out, size);
+  out.received.assign(received.begin(), received.end());
+  for (std::size_t at = 0; at < size; at += row) {
+    apply_expert(DType::bf16, expected.answer.rows[me][at / row].expert, received.subspan(at, row),
+                 answers.subspan(at, row));
+  }
+  out.combined.resize(x.size());
+  return ops::combine_low_latency(bench.comm, {.expert_out = bench.rooms[0].expert_out,
+                                               .capacity = expected.answer.total_recv_tokens,
+                                               .tables = out.tables,
+                                               .expert_scales = input.base.problem.ranks[me].weights,
+                                               .x = out.combined});
+}
+
 }  // namespace
+
+Result<std::vector<LowLatencyExampleRank>> run_low_latency_example(const Profile& profile, ops::GroupList nums) {
+  const LowLatencyCase input{.base = {.hidden = kExampleHidden, .problem = example_problem()},
+                             .expert_token_nums = nums};
+  const LowLatencyExpected expected = expect(input);
+  std::vector<LowLatencyExampleRank> ranks(2);
+  // As published, the rows of a second core may come later than the flag (S3).
+  const Setup setup{.cores = profile == kSafe ? kExampleCores : 1, .profile = profile};
+  const std::string found = on_low_latency_ranks(input, setup, [&](LowLatencyBench& bench) {
+    return run_low_latency_rank(bench, input, expected, ranks[bench.comm.rank().index()]);
+  });
+  if (!found.empty()) return Error{.code = Errc::mismatch, .context = found};
+  return ranks;
+}
+
+std::vector<std::int64_t> low_latency_bases(const ops::LowLatencyTables& tables, Rank me) {
+  constexpr std::size_t kRanks = 2;
+  std::vector<std::int64_t> bases;
+  for (const std::int32_t expert : tables.pair_column) {
+    const std::size_t entry = static_cast<std::size_t>(expert) * kRanks + me.index();
+    const bool first_of_owner = entry % 4 == 0;
+    bases.push_back(first_of_owner ? 0 : tables.ep_recv_count[entry - 1]);
+  }
+  return bases;
+}
 
 Result<std::vector<ExampleRank>> run_example(DType dtype) {
   runtime::Config config = runtime::Config::defaults();

@@ -2,43 +2,41 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
+#include <random>
 #include <set>
 
 #include "ops/low_latency/buffers.hpp"
 #include "tests/ops/difference.hpp"
 #include "tests/ops/low_latency_fixture.hpp"
 #include "tests/ops/refusal.hpp"
-#include "tests/runtime/support.hpp"
+#include "tests/runtime/pausing_fabric.hpp"
 
 using namespace shmoe;
 using test::check_told;
+using test::LowLatencyBench;
 using test::LowLatencyCase;
 using test::LowLatencyExpected;
-using test::LowLatencyRoom;
 using test::LowLatencyStep;
 using test::make_case;
+using test::on_low_latency_ranks;
 using test::run_low_latency;
+using test::Setup;
 
 namespace {
 
-/// Each rank with two rooms and a strange order of calls.
-std::string run_calls(const LowLatencyCase& input,
-                      const std::function<Result<void>(runtime::Communicator&, const LowLatencyRoom (&)[2])>& calls) {
-  const auto body = [&](runtime::World& world) -> Result<void> {
-    LowLatencyRoom rooms[2];
-    for (LowLatencyRoom& room : rooms) {
-      const auto made = test::allocate_low_latency_room(world.all(), {&input, 1});
-      if (!made) return made.error();
-      room = *made;
-    }
-    if (Result<void> done = calls(world.all(), rooms); !done) return done;
-    return world.all().barrier();
-  };
-  const auto done =
-      runtime::World::run_as_threads(input.base.ranks(), test::low_latency_config({.cores = 2}, {&input, 1}), body);
-  return done ? std::string{} : to_string(done.error());
+/// As it is, and with random pauses in at most `pausing` of its steps.
+void check_with_and_without_pauses(std::span<const LowLatencyCase> cases, Setup setup, std::int64_t pausing) {
+  for (const runtime::FabricDecorator& decorate : test::without_and_with_pauses()) {
+    setup.decorate = decorate;
+    if (decorate) setup.steps = std::min(setup.steps, pausing);
+    CHECK(run_low_latency(cases, setup) == "");
+  }
+}
+void check_with_and_without_pauses(const LowLatencyCase& input, const Setup& setup, std::int64_t pausing = 4) {
+  check_with_and_without_pauses({&input, 1}, setup, pausing);
 }
 
 /// The words that were sent to a slot, and those that its owner waited for.
@@ -95,6 +93,56 @@ Result<void> check_nothing_received(runtime::Communicator& comm, const LowLatenc
   return test::no_difference(step.sums_difference());
 }
 
+/// Each half is refused a second time.
+Result<void> call_in_halves(runtime::Communicator& comm, LowLatencyStep& step, ops::LowLatencyTables& tables) {
+  step.clear_rows();
+  if (auto sent = ops::dispatch_begin(comm, step.dispatch_args(), tables); !sent) return sent;
+  if (auto received = ops::dispatch_finish(comm, tables); !received) return received;
+  check_told(ops::dispatch_finish(comm, tables), Errc::invalid_argument, "no rows are on their way");
+  CHECK(tables.stage == ops::LowLatencyStage::received);
+  CHECK(step.received_difference() == "");
+  step.run_experts();
+  step.clear_sums();
+  if (auto told = ops::combine_begin(comm, step.combine_args()); !told) return told;
+  if (auto summed = ops::combine_finish(comm, step.combine_args()); !summed) return summed;
+  check_told(ops::combine_finish(comm, step.combine_args()), Errc::invalid_argument, "no combine is in flight");
+  CHECK(step.sums_difference() == "");
+  return {};
+}
+
+/// The next dispatch is sent before the combine is received, eight times.
+Result<void> call_crosswise(LowLatencyBench& bench, const LowLatencyCase& input, const LowLatencyExpected& expected) {
+  ops::LowLatencyTables tables[2];
+  LowLatencyStep steps[2] = {{bench.comm, input, expected, bench.rooms[0], tables[0]},
+                             {bench.comm, input, expected, bench.rooms[1], tables[1]}};
+  std::string found;
+  if (auto sent = ops::dispatch_low_latency(bench.comm, steps[0].dispatch_args(), tables[0]); !sent) return sent;
+  for (int round = 0; round < 8; ++round) {
+    LowLatencyStep& now = steps[round % 2];
+    LowLatencyStep& next = steps[1 - round % 2];
+    ops::LowLatencyTables& sent_to = tables[1 - round % 2];
+    now.run_experts();
+    now.clear_sums();
+    next.clear_rows();
+    if (auto told = ops::combine_begin(bench.comm, now.combine_args()); !told) return told;
+    if (auto sent = ops::dispatch_begin(bench.comm, next.dispatch_args(), sent_to); !sent) return sent;
+    if (auto summed = ops::combine_finish(bench.comm, now.combine_args()); !summed) return summed;
+    if (found.empty()) found = now.sums_difference();
+    if (auto received = ops::dispatch_finish(bench.comm, sent_to); !received) return received;
+    if (found.empty()) found = next.received_difference();
+  }
+  return test::no_difference(found);
+}
+
+/// Any bits for each rank: of its tokens, or of their pairs.
+std::vector<std::vector<std::uint8_t>> random_masks(std::mt19937_64& random, std::size_t ranks, std::size_t entries) {
+  std::vector<std::vector<std::uint8_t>> masks(ranks, std::vector<std::uint8_t>(entries));
+  for (auto& mask : masks) {
+    for (std::uint8_t& entry : mask) entry = static_cast<std::uint8_t>(random() >> 63);
+  }
+  return masks;
+}
+
 }  // namespace
 
 TEST_CASE("T02, T124: low latency where ranks have no tokens, and where a rank receives nothing") {
@@ -102,9 +150,9 @@ TEST_CASE("T02, T124: low latency where ranks have no tokens, and where a rank r
       .base = make_case(2, {.experts = 8, .topk = 2, .hidden = 16, .tokens = {0, 5, 0, 7}},
                         [](std::int64_t, std::int64_t token, std::int64_t k) { return token % 2 + 2 * k; })};
   CHECK(expect(input).received[3].empty());
-  CHECK(run_low_latency(input, {.cores = 2, .steps = 3}) == "");
+  check_with_and_without_pauses(input, {.cores = 2, .steps = 3});
   input.base = make_case(3, {.experts = 8, .topk = 2, .hidden = 16, .tokens = {0, 0, 0, 0}});
-  CHECK(run_low_latency(input, {.cores = 2, .steps = 2}) == "");
+  check_with_and_without_pauses(input, {.cores = 2, .steps = 2});
 }
 
 TEST_CASE(
@@ -113,26 +161,17 @@ TEST_CASE(
     const LowLatencyCase input{
         .base = make_case(5, {.experts = 4, .topk = 2, .hidden = 8, .tokens = tokens, .weights = false})};
     const LowLatencyExpected expected = expect(input);
-    CHECK(run_calls(input, [&](runtime::Communicator& comm, const LowLatencyRoom(&rooms)[2]) -> Result<void> {
-            ops::LowLatencyTables tables;
-            LowLatencyStep step(comm, input, expected, rooms[0], tables);
-            for (int call = 0; call < 3; ++call) {
-              step.clear_rows();
-              if (auto sent = ops::dispatch_begin(comm, step.dispatch_args(), tables); !sent) return sent;
-              if (auto received = ops::dispatch_finish(comm, tables); !received) return received;
-              check_told(ops::dispatch_finish(comm, tables), Errc::invalid_argument, "no rows are on their way");
-              CHECK(tables.stage == ops::LowLatencyStage::received);
-              CHECK(step.received_difference() == "");
-              step.run_experts();
-              step.clear_sums();
-              if (auto told = ops::combine_begin(comm, step.combine_args()); !told) return told;
-              if (auto summed = ops::combine_finish(comm, step.combine_args()); !summed) return summed;
-              check_told(ops::combine_finish(comm, step.combine_args()), Errc::invalid_argument,
-                         "no combine is in flight");
-              CHECK(step.sums_difference() == "");
-            }
-            return {};
-          }) == "");
+    const auto body = [&](LowLatencyBench& bench) -> Result<void> {
+      ops::LowLatencyTables tables;
+      LowLatencyStep step(bench.comm, input, expected, bench.rooms[0], tables);
+      for (int call = 0; call < 3; ++call) {
+        if (Result<void> done = call_in_halves(bench.comm, step, tables); !done) return done;
+      }
+      return {};
+    };
+    for (const runtime::FabricDecorator& decorate : test::without_and_with_pauses()) {
+      CHECK(on_low_latency_ranks(input, {.cores = 2, .decorate = decorate}, body) == "");
+    }
   }
 }
 
@@ -141,7 +180,7 @@ TEST_CASE("T07: shared experts in every second call") {
   with.shared = {.experts = 1, .ranks = 2};
   const LowLatencyCase cases[] = {with,
                                   {.base = make_case(8, {.experts = 4, .topk = 2, .hidden = 8, .tokens = {2, 3, 1}})}};
-  CHECK(run_low_latency(cases, {.cores = 2, .steps = 6}) == "");
+  check_with_and_without_pauses(cases, {.cores = 2, .steps = 6}, 6);
 }
 
 TEST_CASE("T07: every word that is sent is awaited and the other way round, with shared experts in every second call") {
@@ -191,12 +230,27 @@ TEST_CASE("T31: masks from no token to all, few tokens and many; masked rows and
       std::vector<std::uint8_t> mask(static_cast<std::size_t>(tokens), 0);
       std::fill_n(mask.begin(), active, std::uint8_t{1});
       input.mask = {mask, {mask.rbegin(), mask.rend()}};
-      CHECK(run_low_latency(input, {.cores = 2}) == "");
+      check_with_and_without_pauses(input, {.cores = 2});
+    }
+  }
+}
+
+TEST_CASE("T31: masks of any bits, of tokens and of pairs, few tokens and many") {
+  std::mt19937_64 random(test::seed_of_run());
+  for (const std::size_t tokens : {1U, 8U, 255U, 256U, 8192U}) {
+    for (const std::size_t topk : {1U, 2U}) {  // 1: masks [T] of two choices; 2: [T, K]
+      CAPTURE(tokens);
+      CAPTURE(topk);
+      const auto of_each = static_cast<std::int64_t>(tokens);
+      LowLatencyCase input{.base = make_case(31, {.experts = 4, .topk = 2, .hidden = 4, .tokens = {of_each, of_each}})};
+      input.mask = random_masks(random, 2, tokens * topk);
+      check_with_and_without_pauses(input, {.cores = 2});
     }
   }
 }
 
 TEST_CASE("T32: with weights and without, on any number of ranks, experts and choices") {
+  const runtime::FabricDecorator decorate = test::pauses_of_run();
   for (const std::int32_t ranks : {1, 2, 3, 5}) {
     for (const std::int32_t experts : {1, 4, 7, 16}) {
       for (const std::int32_t topk : {1, 2, 6}) {
@@ -209,6 +263,7 @@ TEST_CASE("T32: with weights and without, on any number of ranks, experts and ch
                                      .tokens = std::vector<std::int64_t>(static_cast<std::size_t>(ranks), 3),
                                      .weights = weights})};
           CHECK(run_low_latency(input, {.cores = 2}) == "");
+          CHECK(run_low_latency(input, {.cores = 2, .decorate = decorate}) == "");
         }
       }
     }
@@ -218,17 +273,20 @@ TEST_CASE("T32: with weights and without, on any number of ranks, experts and ch
 TEST_CASE("T34: ranks that allocated for different numbers of tokens are told both") {
   const LowLatencyCase input{.base = make_case(34, {.experts = 4, .topk = 1, .hidden = 8, .tokens = {2, 2, 2}})};
   const LowLatencyExpected expected = expect(input);
-  CHECK(run_calls(input, [&](runtime::Communicator& comm, const LowLatencyRoom(&rooms)[2]) -> Result<void> {
-          ops::LowLatencyTables tables;
-          const LowLatencyStep step(comm, input, expected, rooms[0], tables);
-          ops::DispatchLowLatencyArgs args = step.dispatch_args();
-          args.capacity = comm.rank() == Rank{0} ? 8 : 6;
-          const Result<void> told = ops::dispatch_low_latency(comm, args, tables);
-          CHECK(told.error().code == Errc::mismatch);
-          CHECK(told.error().context ==
-                "dispatch_low_latency: capacity is 6 on rank 1 and 8 on rank 0: every rank must pass the same");
-          return {};
-        }) == "");
+  const auto body = [&](LowLatencyBench& bench) -> Result<void> {
+    ops::LowLatencyTables tables;
+    const LowLatencyStep step(bench.comm, input, expected, bench.rooms[0], tables);
+    ops::DispatchLowLatencyArgs args = step.dispatch_args();
+    args.capacity = bench.comm.rank() == Rank{0} ? 8 : 6;
+    const Result<void> told = ops::dispatch_low_latency(bench.comm, args, tables);
+    CHECK(told.error().code == Errc::mismatch);
+    CHECK(told.error().context ==
+          "dispatch_low_latency: capacity is 6 on rank 1 and 8 on rank 0: every rank must pass the same");
+    return {};
+  };
+  for (const runtime::FabricDecorator& decorate : test::without_and_with_pauses()) {
+    CHECK(on_low_latency_ranks(input, {.cores = 2, .decorate = decorate}, body) == "");
+  }
 }
 
 TEST_CASE("T56: many tokens of one rank to two experts, and the other ranks drop everything, 1024 times") {
@@ -236,35 +294,17 @@ TEST_CASE("T56: many tokens of one rank to two experts, and the other ranks drop
     const LowLatencyCase input{
         .base = make_case(56, {.experts = 8, .topk = 2, .hidden = 2, .tokens = {tokens, 4, 4, 4}},
                           [](std::int64_t rank, std::int64_t, std::int64_t k) { return rank == 0 ? k : -1; })};
-    CHECK(run_low_latency(input, {.cores = 2, .steps = 1024}) == "");
+    check_with_and_without_pauses(input, {.cores = 2, .steps = 1024}, 8);
   }
 }
 
 TEST_CASE("T67, T76: the next dispatch is sent before the last combine is received") {
   const LowLatencyCase input{.base = make_case(76, {.experts = 5, .topk = 2, .hidden = 8, .tokens = {3, 2, 4}})};
   const LowLatencyExpected expected = expect(input);
-  CHECK(run_calls(input, [&](runtime::Communicator& comm, const LowLatencyRoom(&rooms)[2]) -> Result<void> {
-          ops::LowLatencyTables tables[2];
-          LowLatencyStep steps[2] = {{comm, input, expected, rooms[0], tables[0]},
-                                     {comm, input, expected, rooms[1], tables[1]}};
-          std::string found;
-          if (auto sent = ops::dispatch_low_latency(comm, steps[0].dispatch_args(), tables[0]); !sent) return sent;
-          for (int round = 0; round < 8; ++round) {
-            LowLatencyStep& now = steps[round % 2];
-            LowLatencyStep& next = steps[1 - round % 2];
-            now.run_experts();
-            now.clear_sums();
-            next.clear_rows();
-            if (auto told = ops::combine_begin(comm, now.combine_args()); !told) return told;
-            if (auto sent = ops::dispatch_begin(comm, next.dispatch_args(), tables[1 - round % 2]); !sent) return sent;
-            if (auto summed = ops::combine_finish(comm, now.combine_args()); !summed) return summed;
-            if (found.empty()) found = now.sums_difference();
-            if (auto received = ops::dispatch_finish(comm, tables[1 - round % 2]); !received) return received;
-            if (found.empty()) found = next.received_difference();
-          }
-          CHECK(found == "");
-          return {};
-        }) == "");
+  const auto body = [&](LowLatencyBench& bench) { return call_crosswise(bench, input, expected); };
+  for (const runtime::FabricDecorator& decorate : test::without_and_with_pauses()) {
+    CHECK(on_low_latency_ranks(input, {.cores = 2, .decorate = decorate}, body) == "");
+  }
 }
 
 TEST_CASE("T124: of eight ranks one receives nothing: its rows are [0, H]") {
@@ -276,15 +316,22 @@ TEST_CASE("T124: of eight ranks one receives nothing: its rows are [0, H]") {
       .base = make_case(124, {.experts = 16, .topk = 2, .hidden = 8, .tokens = std::vector<std::int64_t>(8, 6)},
                         past_five)};
   const LowLatencyExpected expected = expect(input);
-  CHECK(run_calls(input, [&](runtime::Communicator& comm, const LowLatencyRoom(&)[2]) {
-          return check_nothing_received(comm, input, expected, Rank{5});
-        }) == "");
+  const auto body = [&](LowLatencyBench& bench) {
+    return check_nothing_received(bench.comm, input, expected, Rank{5});
+  };
+  for (const runtime::FabricDecorator& decorate : test::without_and_with_pauses()) {
+    CHECK(on_low_latency_ranks(input, {.cores = 2, .decorate = decorate}, body) == "");
+  }
 }
 
 TEST_CASE("T122: one to many experts a rank") {
   for (const std::int32_t experts : {2, 3, 8, 16, 64}) {
     const LowLatencyCase input{
         .base = make_case(122, {.experts = experts, .topk = 2, .hidden = 8, .tokens = {6, 1}, .own_map = true})};
-    CHECK(run_low_latency(input, {.cores = 3, .steps = 2}) == "");
+    check_with_and_without_pauses(input, {.cores = 3, .steps = 2});
+  }
+  for (const std::int32_t per_rank : {2, 4, 8}) {
+    const LowLatencyCase input{.base = make_case(122, {.experts = 4 * per_rank, .topk = 4})};
+    for (const std::int32_t cores : {1, 2, 5}) check_with_and_without_pauses(input, {.cores = cores, .steps = 2});
   }
 }

@@ -312,7 +312,8 @@ std::string on_low_latency_ranks(const LowLatencyCase& input, const Setup& setup
     if (Result<void> done = part(bench); !done) return done;
     return setup.profile.handshake ? bench.comm.barrier() : Result<void>{};
   };
-  const auto done = runtime::World::run_as_threads(input.base.ranks(), low_latency_config(setup, {&input, 1}), body);
+  const auto done =
+      runtime::World::run_as_threads(input.base.ranks(), low_latency_config(setup, {&input, 1}), body, setup.decorate);
   return done ? std::string{} : to_string(done.error());
 }
 

@@ -8,9 +8,10 @@
 
 #include "ops/low_latency/buffers.hpp"
 #include "tests/ops/difference.hpp"
-#include "tests/ops/example.hpp"
+#include "tests/ops/example_run.hpp"
 #include "tests/ops/low_latency_fixture.hpp"
 #include "tests/ops/refusal.hpp"
+#include "tests/runtime/pausing_fabric.hpp"
 
 using namespace shmoe;
 using test::check_told;
@@ -23,75 +24,75 @@ using test::plain_low_latency;
 using test::Setup;
 using I32 = std::vector<std::int32_t>;
 using I64 = std::vector<std::int64_t>;
+using Floats = std::vector<float>;
+
+namespace {
+
+/// Of SHMOE_TEST_SEED, else another one each time.
+std::uint64_t fresh_seed() {
+  const char* text = std::getenv("SHMOE_TEST_SEED");
+  const std::uint64_t seed = text == nullptr ? std::random_device{}() : std::strtoull(text, nullptr, 10);
+  MESSAGE("SHMOE_TEST_SEED=" << seed);
+  return seed;
+}
+
+/// Of a rank's pairs in the worked example.
+I64 places_of(const ops::LowLatencyTables& tables, Rank me) {
+  I64 places;
+  for (std::int64_t pair = 0; pair < 6; ++pair) places.push_back(tables.place_of(pair, me)->row);
+  return places;
+}
+
+Floats numbers(std::span<const std::byte> bf16) {
+  Floats values;
+  for (std::size_t i = 0; i < bf16.size() / 2; ++i) {
+    values.push_back(ops::reference::load(DType::bf16, bf16, static_cast<std::int64_t>(i)));
+  }
+  return values;
+}
+
+/// Rows of four that count on from these.
+Floats rows_from(const Floats& firsts) {
+  Floats values;
+  for (const float first : firsts) {
+    for (int j = 0; j < 4; ++j) values.push_back(first + static_cast<float>(j));
+  }
+  return values;
+}
+
+}  // namespace
 
 TEST_CASE("low latency: the worked example, number by number") {
-  LowLatencyCase input{.base = {.hidden = test::kExampleHidden, .problem = test::example_problem()}};
   for (const Profile& profile : {kSafe, kFaithful202607}) {
-    const LowLatencyExpected expected = expect(input);
-    std::vector<ops::LowLatencyTables> tables(2);
-    std::vector<std::vector<std::byte>> rows(2);
-    std::vector<std::vector<std::byte>> sums(2, std::vector<std::byte>(24));
-    const auto body = [&](LowLatencyBench& bench) -> Result<void> {
-      const std::size_t me = bench.comm.rank().index();
-      const LowLatencyStep step(bench.comm, input, expected, bench.rooms[0], tables[me]);
-      const std::vector<std::byte> x = test::example_tokens(DType::bf16, bench.comm.rank().value());
-      ops::DispatchLowLatencyArgs args = step.dispatch_args();
-      args.x = x;
-      if (Result<void> sent = ops::dispatch_low_latency(bench.comm, args, tables[me]); !sent) return sent;
-      const auto size = static_cast<std::size_t>(tables[me].recv_rows) * 8;
-      const auto received = bench.comm.local<std::byte>(bench.rooms[0].expand_x, size);
-      const auto answers = bench.comm.local<std::byte>(bench.rooms[0].expert_out, size);
-      rows[me].assign(received.begin(), received.end());
-      for (std::size_t row = 0; row < static_cast<std::size_t>(tables[me].recv_rows); ++row) {
-        test::apply_expert(DType::bf16, expected.answer.rows[me][row].expert, received.subspan(row * 8, 8),
-                           answers.subspan(row * 8, 8));
+    for (const bool counts : {true, false}) {
+      const auto run =
+          test::run_low_latency_example(profile, counts ? ops::GroupList::counts : ops::GroupList::cumulative);
+      REQUIRE_MESSAGE(run, to_string(run.error()));
+      const ops::LowLatencyTables& zero = (*run)[0].tables;
+      const ops::LowLatencyTables& one = (*run)[1].tables;
+      for (const ops::LowLatencyTables* own : {&zero, &one}) {
+        CHECK(own->ep_recv_count == I64{1, 3, 4, 7, 3, 3, 4, 5});
+        CHECK(own->recv_data == I32{1, 1, 3, 1, 2, 3, 0, 1});
+        CHECK(own->rows_of == I64{7, 5});
       }
-      return ops::combine_low_latency(bench.comm, {.expert_out = bench.rooms[0].expert_out,
-                                                   .capacity = 7,
-                                                   .tables = tables[me],
-                                                   .expert_scales = input.base.problem.ranks[me].weights,
-                                                   .x = sums[me]});
-    };
-    // As published, the rows of a second core may come later than the flag (S3).
-    const std::int32_t cores = profile == kSafe ? test::kExampleCores : 1;
-    CHECK(on_low_latency_ranks(input, {.cores = cores, .profile = profile}, body) == "");
-    for (const ops::LowLatencyTables& own : tables) {
-      CHECK(own.ep_recv_count == I64{1, 3, 4, 7, 3, 3, 4, 5});
-      CHECK(own.recv_data == I32{1, 1, 3, 1, 2, 3, 0, 1});
-      CHECK(own.rows_of == I64{7, 5});
-    }
-    CHECK(tables[0].expand_idx == I32{0, 0, 1, 0, 0, 2});
-    CHECK(tables[1].expand_idx == I32{0, 0, 0, 1, 2, 1});
-    CHECK(tables[0].expert_token_nums == I64{3, 4});
-    CHECK(tables[1].expert_token_nums == I64{3, 2});
-    I64 places;
-    for (std::int64_t pair = 0; pair < 6; ++pair) places.push_back(tables[0].place_of(pair, Rank{0})->row);
-    for (std::int64_t pair = 0; pair < 6; ++pair) places.push_back(tables[1].place_of(pair, Rank{1})->row);
-    CHECK(places == I64{0, 0, 1, 3, 3, 2, 4, 4, 1, 5, 6, 2});
-    const float first[2][7] = {{1, 17, 21, 5, 13, 17, 21}, {1, 5, 9, 9, 13, 0, 0}};
-    for (std::size_t rank = 0; rank < 2; ++rank) {
-      REQUIRE(rows[rank].size() == (rank == 0 ? 56U : 40U));
-      for (std::size_t row = 0; row < rows[rank].size() / 8; ++row) {
-        for (std::size_t j = 0; j < 4; ++j) {
-          CHECK(ops::reference::load(DType::bf16, rows[rank], static_cast<std::int64_t>(row * 4 + j)) ==
-                first[rank][row] + static_cast<float>(j));
-        }
-      }
-    }
-    const float combined[2][12] = {{1.5F, 3, 4.5F, 6, 12.5F, 15, 17.5F, 20, 32.5F, 36.25F, 40, 43.5F},
-                                   {39, 42, 45, 48, 29.75F, 31.5F, 33.25F, 35, 39.5F, 41.25F, 43, 45}};
-    for (std::size_t rank = 0; rank < 2; ++rank) {
-      for (std::int64_t j = 0; j < 12; ++j) {
-        CHECK(ops::reference::load(DType::bf16, sums[rank], j) == combined[rank][j]);
-      }
+      CHECK(zero.expand_idx == I32{0, 0, 1, 0, 0, 2});
+      CHECK(one.expand_idx == I32{0, 0, 0, 1, 2, 1});
+      CHECK(test::low_latency_bases(zero, Rank{0}) == I64{0, 0, 0, 3, 3, 0});
+      CHECK(test::low_latency_bases(one, Rank{1}) == I64{4, 4, 1, 4, 4, 1});
+      CHECK(places_of(zero, Rank{0}) == I64{0, 0, 1, 3, 3, 2});
+      CHECK(places_of(one, Rank{1}) == I64{4, 4, 1, 5, 6, 2});
+      CHECK(zero.expert_token_nums == (counts ? I64{3, 4} : I64{3, 7}));
+      CHECK(one.expert_token_nums == (counts ? I64{3, 2} : I64{3, 5}));
+      CHECK(numbers((*run)[0].received) == rows_from({1, 17, 21, 5, 13, 17, 21}));
+      CHECK(numbers((*run)[1].received) == rows_from({1, 5, 9, 9, 13}));
+      CHECK(numbers((*run)[0].combined) == Floats{1.5F, 3, 4.5F, 6, 12.5F, 15, 17.5F, 20, 32.5F, 36.25F, 40, 43.5F});
+      CHECK(numbers((*run)[1].combined) == Floats{39, 42, 45, 48, 29.75F, 31.5F, 33.25F, 35, 39.5F, 41.25F, 43, 45});
     }
   }
 }
 
 TEST_CASE("low latency: random cases against the sequential reference") {
-  std::uint64_t fresh = std::random_device{}();
-  if (const char* text = std::getenv("SHMOE_TEST_SEED")) fresh = std::strtoull(text, nullptr, 10);
-  MESSAGE("SHMOE_TEST_SEED=" << fresh);
+  const std::uint64_t fresh = fresh_seed();
   std::uint64_t seed = 1;
   for (const std::int32_t ranks : {1, 2, 3, 4, 7}) {
     for (std::int32_t cores = 1; cores <= 5; ++cores, ++seed) {
@@ -99,6 +100,20 @@ TEST_CASE("low latency: random cases against the sequential reference") {
                                                  test::draw_low_latency(fresh + seed, ranks)};
       const Setup setup{.cores = cores, .views = seed % 2 == 0, .weak_seed = seed % 3 == 0 ? seed : 0, .steps = 4};
       CHECK(test::run_low_latency(cases, setup) == "");
+    }
+  }
+}
+
+TEST_CASE("low latency: random cases with pauses before every signal and every wait") {
+  const std::uint64_t seed = fresh_seed();
+  for (const std::int32_t ranks : {1, 2, 3, 4, 7}) {
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      const auto drawn = static_cast<std::uint64_t>(ranks) * 10 + i;
+      const std::vector<LowLatencyCase> cases = {test::draw_low_latency(drawn, ranks),
+                                                 test::draw_low_latency(seed + drawn, ranks)};
+      const auto cores = static_cast<std::int32_t>(1 + drawn % 4);
+      CHECK(test::run_low_latency(cases,
+                                  {.cores = cores, .views = i == 0, .steps = 4, .decorate = test::pauses(seed)}) == "");
     }
   }
 }
@@ -234,7 +249,9 @@ TEST_CASE("S4: combine after combine, and again") {
       }
       return test::no_difference(found);
     };
-    CHECK(on_low_latency_ranks(input, {.cores = cores}, body) == "");
+    for (const runtime::FabricDecorator& decorate : test::without_and_with_pauses()) {
+      CHECK(on_low_latency_ranks(input, {.cores = cores, .decorate = decorate}, body) == "");
+    }
   }
 }
 
@@ -269,7 +286,11 @@ TEST_CASE("two calls in flight, on halves by turns") {
     }
     return test::no_difference(found);
   };
-  for (const std::int32_t cores : {1, 2, 4}) CHECK(on_low_latency_ranks(largest, {.cores = cores}, body) == "");
+  for (const std::int32_t cores : {1, 2, 4}) {
+    for (const runtime::FabricDecorator& decorate : test::without_and_with_pauses()) {
+      CHECK(on_low_latency_ranks(largest, {.cores = cores, .decorate = decorate}, body) == "");
+    }
+  }
 }
 
 TEST_CASE("a third call in flight is refused on every rank, and the two go on") {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include "tests/ops/ep_fixture.hpp"
@@ -396,20 +397,11 @@ TEST_CASE("T119: a token's sum is the same in any batch and any schedule, 50 tim
   MESSAGE("SHMOE_TEST_SEED=" << test::seed_of_run());
   const std::vector<std::vector<std::byte>> right = test::expect(input).combined;
   for (int repeat = 0; repeat < 50; ++repeat) {
-    for (std::size_t t = 0; t < order.size(); ++t) order[t] = static_cast<std::int64_t>(t);
+    std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), random);
-    EpCase permuted = input;
-    permuted.payload_of = order;
-    for (auto& own : permuted.problem.ranks) {
-      const auto before = own;
-      for (std::size_t pair = 0; pair < own.topk_idx.size(); ++pair) {
-        const std::size_t from = static_cast<std::size_t>(order[pair / 6]) * 6 + pair % 6;
-        own.topk_idx[pair] = before.topk_idx[from];
-        own.weights[pair] = before.weights[from];
-      }
-    }
-    const auto outcomes = test::outcomes_of(
-        permuted, {.cores = 1 + repeat % 3, .decorate = repeat % 5 == 0 ? test::pauses(random()) : nullptr});
+    const auto outcomes =
+        test::outcomes_of(test::rebatched(input, order),
+                          {.cores = 1 + repeat % 3, .decorate = repeat % 5 == 0 ? test::pauses(random()) : nullptr});
     REQUIRE_MESSAGE(outcomes, to_string(outcomes.error()));
     for (std::size_t rank = 0; rank < right.size(); ++rank) {
       for (std::size_t t = 0; t < order.size(); ++t) {

@@ -116,6 +116,24 @@ void print_combine(const std::vector<test::ExampleRank>& bf16, const std::vector
   }
 }
 
+void print_low_latency(const std::vector<test::LowLatencyExampleRank>& counts,
+                       const std::vector<test::LowLatencyExampleRank>& cumulative) {
+  fmt::print("== low latency ==\n");
+  fmt::print("ep_recv_count (inclusive prefix, R*E) = [{}]\n", fmt::join(counts[0].tables.ep_recv_count, ", "));
+  for (std::size_t r = 0; r < kRanks; ++r) {
+    const ops::LowLatencyTables& tables = counts[r].tables;
+    const Rank me{static_cast<std::int32_t>(r)};
+    std::vector<std::int64_t> rows;
+    for (std::int64_t pair = 0; pair < std::ssize(tables.expand_idx); ++pair) {
+      rows.push_back(tables.place_of(pair, me)->row);
+    }
+    fmt::print("rank{}: expand_idx=[{}] bases=[{}] rows=[{}] expert_token_nums count=[{}] cumsum=[{}]\n", r,
+               fmt::join(tables.expand_idx, ", "), fmt::join(test::low_latency_bases(tables, me), ", "),
+               fmt::join(rows, ", "), fmt::join(tables.expert_token_nums, ", "),
+               fmt::join(cumulative[r].tables.expert_token_nums, ", "));
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -126,9 +144,17 @@ int main() {
     fmt::print(stderr, "{}\n", to_string(ranks->error()));
     return 1;
   }
+  const auto counts = test::run_low_latency_example(kSafe, ops::GroupList::counts);
+  const auto cumulative = test::run_low_latency_example(kSafe, ops::GroupList::cumulative);
+  for (const auto* ranks : {&counts, &cumulative}) {
+    if (*ranks) continue;
+    fmt::print(stderr, "{}\n", to_string(ranks->error()));
+    return 1;
+  }
   print_layout(*bf16);
   print_notify(*bf16);
   print_dispatch(*bf16, ops::reference::solve(test::example_problem()));
   print_combine(*bf16, *fp32);
+  print_low_latency(*counts, *cumulative);
   return 0;
 }

@@ -1,6 +1,7 @@
 #pragma once
 // Pauses of random length before every signal and every wait, so that ranks and cores meet in many orders.
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -56,5 +57,14 @@ inline runtime::FabricDecorator pauses(std::uint64_t seed) {
     return std::make_unique<PausingFabric>(std::move(next), own);
   };
 }
+
+/// Of the seed of this run, which is printed.
+inline runtime::FabricDecorator pauses_of_run() {
+  MESSAGE("SHMOE_TEST_SEED=" << seed_of_run());
+  return pauses(seed_of_run());
+}
+
+/// What a reported case runs with: first none, then those of this run.
+inline std::array<runtime::FabricDecorator, 2> without_and_with_pauses() { return {nullptr, pauses_of_run()}; }
 
 }  // namespace shmoe::test

@@ -81,6 +81,17 @@ inline void set_rounds(Communicator& comm, std::uint64_t value) {
   }
 }
 
+/// Goes on from `first`, or the next round of the same parity: that names the buffer whose words peers still read.
+inline void jump_to(Communicator& comm, std::uint64_t first) {
+  for (Core core{0}; core.value() < comm.cores(); ++core) {
+    for (std::uint64_t& round : comm.local<std::uint64_t>(comm.map().magic_of(core), 2)) {
+      round = first + ((first ^ round) & 1);
+    }
+  }
+}
+/// Just below 2^32 and 2^40.
+inline constexpr std::uint64_t kLateRounds[] = {(std::uint64_t{1} << 32) - 3, (std::uint64_t{1} << 40) - 3};
+
 /// The same with a fabric of its own.
 class PassingFabric : public shmem::PassingFabric {
  public:

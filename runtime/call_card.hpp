@@ -21,10 +21,13 @@ class CallCard {
   /// At most kFields of them; names of at most 15 characters.
   CallCard& with(std::string_view name, std::int64_t value);
 
-  /// Nothing where both agree, else "hidden is 128 on rank 3 and 64 on rank 0".
+  /// Nothing where both agree, else "hidden is 128 on rank 3 and 64 on rank 0". Of a card whose digest is not that of its
+  /// fields: whose that is, and nothing of what it says.
   [[nodiscard]] std::optional<std::string> difference(const CallCard& other, Rank mine, Rank theirs) const;
 
  private:
+  /// Whether it is as with() has left it.
+  [[nodiscard]] bool is_whole() const;
   struct Field {
     char name[16] = {};
     std::int64_t value = 0;

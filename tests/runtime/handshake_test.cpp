@@ -1,5 +1,6 @@
 // The handshake at the entry of an operator: one clear error on every rank, and the job goes on.
 
+#include <cstring>
 #include <functional>
 
 #include "tests/runtime/support.hpp"
@@ -175,6 +176,23 @@ TEST_CASE("a fault comes before a mismatch") {
       return call;
     });
     for (const auto& error : errors) CHECK(text_of(error) == "invalid argument: dispatch: top-k is 0");
+  }
+}
+
+TEST_CASE("a card that was torn is told as one, whoever's it is") {
+  for (const Rank torn : {Rank{0}, Rank{2}}) {
+    const Outcomes errors = handshake(3, 2, [&](Rank rank) {
+      Call call{usual_card()};
+      // The digest of another card and the fields of this one.
+      const CallCard other = CallCard("combine");
+      if (rank == torn) std::memcpy(static_cast<void*>(&call.card), &other, sizeof(std::uint64_t));
+      return call;
+    });
+    for (const auto& error : errors) {
+      REQUIRE(error);
+      CHECK(error->code == Errc::mismatch);
+      CHECK(error->context.find(fmt::format("the call card of rank {} cannot be read", torn)) != std::string::npos);
+    }
   }
 }
 

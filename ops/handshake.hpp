@@ -37,4 +37,13 @@ inline Error fault_of(Rank rank, Errc code, std::string text) {
   return Error{.code = code, .context = fmt::format("rank {}: {}", rank, text), .where = rank};
 }
 
+/// Where tables that a call on `filled_on` has filled are handed to a call on another communicator.
+inline std::optional<Error> tables_fault(runtime::CommunicatorId filled_on, const runtime::Communicator& comm) {
+  if (filled_on == comm.id()) return std::nullopt;
+  return fault_of(comm.rank(), Errc::invalid_argument,
+                  fmt::format("these tables belong to communicator {}, and this call is on communicator {}: each has "
+                              "tables of its own",
+                              filled_on, comm.id()));
+}
+
 }  // namespace shmoe::ops

@@ -14,6 +14,10 @@ void copy_name(char* to, std::size_t capacity, std::string_view name) {
   std::memcpy(to, name.data(), name.size());
 }
 
+std::uint64_t with_value(std::uint64_t digest, std::int64_t value) {
+  return shmem::scattered(digest ^ static_cast<std::uint64_t>(value));
+}
+
 }  // namespace
 
 CallCard::CallCard(std::string_view op) : digest_(shmem::fnv1a(op)) {
@@ -26,23 +30,38 @@ CallCard& CallCard::with(std::string_view name, std::int64_t value) {
   Field& field = fields_[count_++];
   copy_name(field.name, sizeof field.name, name);
   field.value = value;
-  digest_ = shmem::scattered(digest_ ^ static_cast<std::uint64_t>(value));
+  digest_ = with_value(digest_, value);
   return *this;
 }
 
 CallCard& CallCard::with_ranks(std::string_view name, std::span<const Rank> ranks) {
-  SHMOE_EXPECTS(ranks_.name[0] == 0, "\"{}\": a call card holds one list of ranks", name);
+  SHMOE_EXPECTS(ranks_.name[0] == 0 && count_ == 0, "\"{}\": a call card holds one list of ranks, before its fields",
+                name);
   copy_name(ranks_.name, sizeof ranks_.name, name);
   ranks_.count = ranks.size();
   ranks_.digest = shmem::kFnvStart;
   for (const Rank rank : ranks) ranks_.digest = shmem::scattered(ranks_.digest ^ rank.index());
   std::ranges::transform(ranks.first(std::min(ranks.size(), kNamedRanks)), ranks_.first,
                          [](Rank rank) { return static_cast<std::int16_t>(rank.value()); });
-  digest_ = shmem::scattered(digest_ ^ ranks_.digest);
+  digest_ = with_value(digest_, static_cast<std::int64_t>(ranks_.digest));
   return *this;
 }
 
+bool CallCard::is_whole() const {
+  if (count_ > kFields || std::memchr(op_, 0, sizeof op_) == nullptr) return false;
+  std::uint64_t digest = shmem::fnv1a(op_);
+  if (ranks_.name[0] != 0) digest = with_value(digest, static_cast<std::int64_t>(ranks_.digest));
+  for (std::size_t i = 0; i < count_; ++i) digest = with_value(digest, fields_[i].value);
+  return digest == digest_;
+}
+
 std::optional<std::string> CallCard::difference(const CallCard& other, Rank mine, Rank theirs) const {
+  if (!is_whole() || !other.is_whole()) {
+    return fmt::format(
+        "the call card of rank {} cannot be read, its digest is not that of its fields: the write of it was torn, or "
+        "something wrote over it; look for puts of that rank to places that are not its operators'",
+        is_whole() ? theirs : mine);
+  }
   if (std::strncmp(op_, other.op_, sizeof op_) != 0 || count_ != other.count_) {
     return fmt::format(
         "rank {} calls {} while rank {} calls {}: every rank must call the same operators in the same "

@@ -25,10 +25,13 @@ class CallCard {
   /// A list of ranks, the only one. All of them are compared; a difference behind the first kNamedRanks is not named.
   CallCard& with_ranks(std::string_view name, std::span<const Rank> ranks);
 
-  /// Nothing where both agree, else "hidden is 128 on rank 3 and 64 on rank 0".
+  /// Nothing where both agree, else "hidden is 128 on rank 3 and 64 on rank 0". Of a card whose digest is not that of its
+  /// fields: whose that is, and nothing of what it says.
   [[nodiscard]] std::optional<std::string> difference(const CallCard& other, Rank mine, Rank theirs) const;
 
  private:
+  /// Whether it is as with() has left it.
+  [[nodiscard]] bool is_whole() const;
   struct Field {
     char name[16] = {};
     std::int64_t value = 0;

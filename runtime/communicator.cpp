@@ -47,6 +47,7 @@ std::span<std::optional<Error>> cleared(std::span<std::optional<Error>> errors, 
 Communicator::Communicator(Parts parts)
     : peers_(std::move(parts.peers)),
       members_(std::move(parts.members)),
+      id_(parts.id),
       profile_(parts.profile),
       grid_(parts.grid),
       deadlocked_(std::move(parts.deadlocked)),
@@ -161,6 +162,7 @@ Result<void> Communicator::launch(std::string_view op, std::int32_t blocks, Kern
   const Grid::Claim grid = grid_->claim();
   keep_in_step(blocks);
   Launch state{.op = op,
+               .communicator = id_,
                .blocks = blocks,
                .physical = cores(),
                .sync_base = shmem::load_slot(peers_, rank(), slots().sync_all().at(0, Rank{0})),

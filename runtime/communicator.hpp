@@ -39,6 +39,7 @@ class Communicator {
     Profile profile;
     Grid* grid;
     FabricMaker make_fabric;
+    CommunicatorId id = {};
     /// Called by a core that leaves with a proven deadlock, which may concern other communicators. May be empty.
     std::function<void(const Error&, Core)> deadlocked = {};
   };
@@ -47,6 +48,7 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
+  [[nodiscard]] CommunicatorId id() const { return id_; }
   [[nodiscard]] Rank rank() const { return peers_.rank; }
   [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(members_.size()); }
   [[nodiscard]] std::int32_t cores() const { return grid_->cores(); }
@@ -135,6 +137,7 @@ class Communicator {
 
   shmem::Peers peers_;
   std::vector<Rank> members_;
+  CommunicatorId id_;
   Profile profile_;
   Grid* grid_;
   std::function<void(const Error&, Core)> deadlocked_;

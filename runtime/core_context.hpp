@@ -11,9 +11,13 @@
 
 namespace shmoe::runtime {
 
+/// Numbers a communicator; the members of one all use the same number, and no member uses it twice.
+using CommunicatorId = Strong<struct CommunicatorIdTag, std::int32_t>;
+
 /// What the cores of one launch share. Cells are per core, so that nothing needs a lock; a SyncAll orders them.
 struct Launch {
   std::string_view op;
+  CommunicatorId communicator;
   std::int32_t blocks = 1;      // logical cores of this launch
   std::int32_t physical = 1;    // cores that run at the same time
   std::uint64_t sync_base = 0;  // value of the sync-all slot before the launch

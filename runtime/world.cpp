@@ -171,6 +171,7 @@ Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> mem
                           .profile = job.config.profile,
                           .grid = job.grid.get(),
                           .make_fabric = job.make_fabric,
+                          .id = id,
                           .deadlocked = [this](const Error& why, Core core) { abort(why, core); }});
   Communicator* communicator = made.get();
   {

@@ -15,9 +15,6 @@
 
 namespace shmoe::runtime {
 
-/// Numbers a communicator; the members of one all use the same number, and no member uses it twice.
-using CommunicatorId = Strong<struct CommunicatorIdTag, std::int32_t>;
-
 /// Wraps the fabric of each core of a rank (world rank), to record or to delay what it does.
 using FabricDecorator = std::function<std::unique_ptr<shmem::Fabric>(std::unique_ptr<shmem::Fabric>, Rank, Core)>;
 

@@ -207,6 +207,17 @@ std::string batch_text(const A2eArgs& args) {
     return fmt::format("active_mask has {} entries for {} rows: give one for each, or none", args.active_mask.size(),
                        rows);
   }
+  const auto bad_id = std::ranges::find_if(args.expert_ids, [](std::int32_t id) { return id < -1; });
+  if (bad_id != args.expert_ids.end()) {
+    const std::int64_t pair = bad_id - args.expert_ids.begin();
+    return fmt::format("row {}, k {}: expert id {} is below 0; -1 alone drops a pair", pair / shape.topk,
+                       pair % shape.topk, *bad_id);
+  }
+  const auto bad_entry = std::ranges::find_if(args.active_mask, [](std::uint8_t entry) { return entry > 1; });
+  if (bad_entry != args.active_mask.end()) {
+    return fmt::format("entry {} of active_mask is {}, neither 0 nor 1", bad_entry - args.active_mask.begin(),
+                       *bad_entry);
+  }
   if (!args.expand_x.empty()) return "an attention rank receives no rows: leave expand_x out";
   return {};
 }
@@ -236,7 +247,11 @@ std::optional<Error> a2e_fault(const A2eArgs& args, const runtime::Communicator&
   if (text.empty() && !expert) text = batch_text(args);
   if (!text.empty()) return fault_of(comm.rank(), Errc::invalid_argument, fmt::format("a2e: {}", text));
   const auto rows = static_cast<std::int64_t>(args.x.size() / shape.row_bytes());
-  if (rows <= shape.max_batch) return std::nullopt;
+  if (rows <= shape.max_batch) {
+    const OwnMemory window = own_part(afd_window(args.place, comm), comm);
+    if (expert) return overlap_fault({"expand_x", args.expand_x}, window, comm.rank());
+    return overlap_fault({"x", args.x}, window, comm.rank());
+  }
   return fault_of(comm.rank(), Errc::capacity_exceeded,
                   fmt::format("a2e: a batch of {} rows, max_batch is {}: raise it on every rank, or send less", rows,
                               shape.max_batch));
@@ -263,6 +278,8 @@ Handshake a2e_handshake(const A2eArgs& args, const runtime::Communicator& comm) 
 void prepare_a2e(const A2eArgs& args, const runtime::Communicator& comm, A2eTables& tables) {
   const AfdShape& shape = args.place.shape;
   tables.round = 0;
+  tables.shape = shape;
+  tables.communicator = comm.id();
   const bool expert = shape.ranks.is_expert(comm.rank());
   std::int64_t rows = static_cast<std::int64_t>(args.x.size() / shape.row_bytes());
   if (expert) {

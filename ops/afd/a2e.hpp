@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,9 +25,9 @@ struct A2eArgs {
   AfdPlace place;
   // Of an attention rank: any own memory.
   std::span<const std::byte> x = {};               // [B, H] of dtype
-  std::span<const std::int32_t> expert_ids = {};   // [B, K]; none without a gate
+  std::span<const std::int32_t> expert_ids = {};   // [B, K], -1 drops a pair; none without a gate
   std::span<const float> scales = {};              // [B, K]; none without a gate
-  std::span<const std::uint8_t> active_mask = {};  // [B], or none: every row is active
+  std::span<const std::uint8_t> active_mask = {};  // [B], 0 or 1, or none: every row is active
   // Of an expert rank: any own memory.
   std::span<std::byte> expand_x = {};  // out: [AfdShape::capacity, H] of dtype, or int8
   // Own memory, workspace_size of it or more; none: that of the cores.
@@ -43,6 +44,9 @@ struct A2eTables {
   std::vector<std::int32_t> expert_ids;  // [rows, K]; -1 in rows that are not active; none without a gate
   std::vector<float> expert_scales;      // [rows, K]; 0 there; none without a gate
   std::vector<float> row_scales;         // [rows], with int8 rows
+  // What the call was for: e2a takes them for the same alone.
+  std::optional<AfdShape> shape;
+  runtime::CommunicatorId communicator;
 };
 
 /// Rows of an expert rank lie by (index of the attention rank, row), one batch after the other. Rows that are not active
@@ -53,9 +57,10 @@ struct A2eTables {
 ///          ranks; H, K, C >= 1
 /// Order:   on return the rows of an expert rank are there. The window of an attention rank may still be read, but x, ids
 ///          and scales may change
-/// Errors:  in safe on every rank the same, and nothing sent: mismatch of E, A, max_batch, H, K, dtype, quantisation, gate,
-///          window, slots or heaps; invalid_argument and capacity_exceeded of a rank's own batch and buffers. Of waits, each
-///          rank its own: peer_lost, aborted, deadline. The published profiles refuse alone what their kernel would ignore
+/// Errors:  in safe on every rank the same, and nothing sent: mismatch of E, A, max_batch, H, K, dtype, quantisation,
+///          gate, window, slots or heaps; invalid_argument and capacity_exceeded of a rank's own batch, ids and
+///          buffers, of a window over slots, and of tensors in it. Of waits, each rank its own: peer_lost, aborted,
+///          deadline. The published profiles refuse alone what their kernel would ignore
 /// Source:  published a2e. Ours in safe: batch sizes and masks are sent, so batches may differ; int8, fp16 and fp32; rounds
 ///          of 56 bits; the handshake at the entry, after which one window serves all calls. The published kernel has
 ///          none: its two halves change with the count of both operators together, which is enough while they take turns

@@ -30,6 +30,8 @@ class Assignment {
   /// Its place among those that its expert rank serves.
   [[nodiscard]] std::int32_t index_of(Rank rank) const { return rank.value() / experts_ - 1; }
 
+  bool operator==(const Assignment&) const = default;
+
   /// How many attention ranks an expert rank serves.
   [[nodiscard]] std::int32_t served(Rank expert) const {
     return attention_ / experts_ + (expert.value() < attention_ % experts_ ? 1 : 0);

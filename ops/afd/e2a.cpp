@@ -121,6 +121,9 @@ void receive_answers(runtime::CoreContext& context, const E2aArgs& args, const A
 
 std::string e2a_text(const E2aArgs& args, const runtime::Communicator& comm) {
   const AfdShape& shape = args.place.shape;
+  if (args.kind > Answers::one_each_k) {
+    return fmt::format("{} is no kind of answers: take one or one_each_k", static_cast<int>(args.kind));
+  }
   const bool expert = shape.ranks.is_expert(comm.rank());
   if (!comm.profile().handshake) {
     if (args.kind != Answers::one) return "the published kernel adds nothing up: hand it one answer a row";
@@ -128,6 +131,10 @@ std::string e2a_text(const E2aArgs& args, const runtime::Communicator& comm) {
     return published_refusal(static_cast<std::int64_t>(bytes / shape.row_bytes()), {});
   }
   if (args.a2e.round == 0) return "these tables come from no a2e that succeeded: call a2e first";
+  if (args.a2e.shape != shape) {
+    return fmt::format("these tables come from an a2e of {}; this e2a is of {}: hand both the same shape",
+                       describe(*args.a2e.shape), describe(shape));
+  }
   if (expert ? !args.x.empty() : !args.answers.empty()) {
     return expert ? "an expert rank receives no rows: leave x out"
                   : "an attention rank has no answers: leave answers out";
@@ -157,11 +164,16 @@ Handshake e2a_handshake(const E2aArgs& args, const runtime::Communicator& comm) 
   Handshake handshake = afd_handshake(args.kind == Answers::one ? "e2a" : "e2a with sums", args.place, comm);
   handshake.card.with("a2e round", static_cast<std::int64_t>(args.a2e.round));
   if (handshake.fault) return handshake;
+  if (comm.profile().handshake && args.a2e.round != 0) handshake.fault = tables_fault(args.a2e.communicator, comm);
+  if (handshake.fault) return handshake;
   if (std::string text = e2a_text(args, comm); !text.empty()) {
     handshake.fault = fault_of(comm.rank(), Errc::invalid_argument, fmt::format("e2a: {}", text));
     return handshake;
   }
-  handshake.fault = workspace_fault("e2a", args.workspace, share_of(args, comm), comm);
+  const OwnMemory window = own_part(afd_window(args.place, comm), comm);
+  handshake.fault = overlap_fault({"answers", args.answers}, window, comm.rank());
+  if (!handshake.fault) handshake.fault = overlap_fault({"x", args.x}, window, comm.rank());
+  if (!handshake.fault) handshake.fault = workspace_fault("e2a", args.workspace, share_of(args, comm), comm);
   return handshake;
 }
 

@@ -37,9 +37,10 @@ struct E2aArgs {
 /// Shapes:  as a2e; answers of exactly the rows that came, x of exactly the own batch
 /// Order:   on return the rows of an attention rank are in x, and the answers may change. May be called again on the same
 ///          tables
-/// Errors:  in safe on every rank the same, and nothing sent: mismatch as in a2e, and of the kind of answers or the call of
-///          a2e; invalid_argument of a rank's own answers and x. Of waits, each rank its own: peer_lost, aborted, deadline.
-///          The published profiles refuse sums alone: their kernel copies
+/// Errors:  in safe on every rank the same, and nothing sent: mismatch as in a2e, and of the kind of answers or the
+///          call of a2e; invalid_argument of a rank's own answers and x, of either in the window, and of tables of an
+///          a2e of another shape or communicator. Of waits, each rank its own: peer_lost, aborted, deadline. The
+///          published profiles refuse sums alone: their kernel copies
 /// Source:  published e2a, which copies rows, and spaces them otherwise than a2e where A is no multiple of E. Ours in safe:
 ///          the rows are those of a2e, and the weighted sum
 Result<void> e2a(runtime::Communicator& comm, const E2aArgs& args);

@@ -158,9 +158,13 @@ std::string published_refusal(const AfdShape& shape, const runtime::Communicator
         shape.ranks.experts(), shape.ranks.attention());
   }
   if (shape.hidden < 1024 || shape.hidden > 7168 || shape.hidden % 256 != 0) {
-    return fmt::format("hidden is {}; the published host takes multiples of 256 from 1024 to 7168", shape.hidden);
+    return fmt::format(
+        "hidden is {}; the published host takes multiples of 256 from 1024 to 7168: pad the rows, or take the profile "
+        "safe",
+        shape.hidden);
   }
-  if (shape.topk > 8) return fmt::format("topk is {}; the published host takes 1 to 8", shape.topk);
+  if (shape.topk > 8)
+    return fmt::format("topk is {}; the published host takes 1 to 8: pass fewer, or take the profile safe", shape.topk);
   if (comm.cores() < 4) {
     return fmt::format("{} cores: the published kernel needs 4 at least, two of them for ids and scales", comm.cores());
   }
@@ -170,7 +174,7 @@ std::string published_refusal(const AfdShape& shape, const runtime::Communicator
 std::string published_refusal(std::int64_t batch, std::span<const std::uint8_t> active_mask) {
   if (!active_mask.empty()) return "the published kernel ignores the active mask: take the profile safe";
   if (batch >= 1 && batch <= 1024) return {};
-  return fmt::format("a batch of {} rows; the published host takes 1 to 1024", batch);
+  return fmt::format("a batch of {} rows; the published host takes 1 to 1024: cut it, or take the profile safe", batch);
 }
 
 void published_a2e_kernel(runtime::CoreContext& context, const A2eArgs& args, A2eTables& tables) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ops/afd/published.hpp"
-#include "ops/ep/place.hpp"
 
 namespace shmoe::ops {
 
@@ -22,6 +21,10 @@ std::string shape_text(const AfdShape& shape, std::int32_t ranks) {
     return fmt::format("hidden is {}, not in [1, {}]", shape.hidden, kMostAfdHidden);
   }
   if (!within(shape.topk, kMostAfdTopk)) return fmt::format("topk is {}, not in [1, {}]", shape.topk, kMostAfdTopk);
+  if (!is_known(shape.dtype) || !is_known(shape.quant)) {
+    return fmt::format("dtype {} and quantisation {}: take a DType and a Quant that there are",
+                       static_cast<int>(shape.dtype), static_cast<int>(shape.quant));
+  }
   return {};
 }
 
@@ -36,6 +39,12 @@ std::string signals_text(const AfdSignals& signals, std::int32_t ranks) {
 }
 
 }  // namespace
+
+std::string describe(const AfdShape& shape) {
+  return fmt::format("E {}, A {}, max_batch {}, hidden {}, top-k {}, {}{}, gate {}", shape.ranks.experts(),
+                     shape.ranks.attention(), shape.max_batch, shape.hidden, shape.topk, shmoe::name_of(shape.dtype),
+                     shape.quant == Quant::int8 ? " sent as int8" : "", shape.compute_gate ? "on" : "off");
+}
 
 AfdWindow AfdWindow::of(const AfdShape& shape) {
   const auto rows = static_cast<std::uint64_t>(shape.max_batch);
@@ -75,6 +84,14 @@ AfdSignals declare_afd(shmem::SlotPlan& plan, const shmem::BlockMap& map, Offset
 
 AfdSignals afd_signals(const shmem::SlotPlan& plan) { return {.a2e = plan.family("a2e"), .e2a = plan.family("e2a")}; }
 
+RowBuffer afd_window(const AfdPlace& place, const runtime::Communicator& comm) {
+  return {.name = "window",
+          .at = place.window,
+          .rows = 1,
+          .row_bytes = afd_window_bytes(place.shape, comm.profile()).value(),
+          .alignment = 64};
+}
+
 Handshake afd_handshake(const char* op, const AfdPlace& place, const runtime::Communicator& comm) {
   const AfdShape& shape = place.shape;
   runtime::CallCard card(op);
@@ -97,9 +114,7 @@ Handshake afd_handshake(const char* op, const AfdPlace& place, const runtime::Co
     handshake.fault = fault_of(comm.rank(), Errc::invalid_argument, fmt::format("{}: {}", op, text));
     return handshake;
   }
-  const RowBuffer window{
-      .name = "window", .at = place.window, .rows = 1, .row_bytes = afd_window_bytes(shape, comm.profile()).value()};
-  handshake.fault = place_fault(window, comm.map(), comm.rank());
+  handshake.fault = place_fault(afd_window(place, comm), comm);
   return handshake;
 }
 

@@ -12,8 +12,10 @@
 //            e2a [half][expert rank][0]                                    at the attention rank
 
 #include <cstdint>
+#include <string>
 
 #include "ops/afd/assignment.hpp"
+#include "ops/ep/place.hpp"
 #include "ops/ep/quant.hpp"
 #include "ops/handshake.hpp"
 #include "runtime/zero_buffer_sync.hpp"
@@ -25,6 +27,7 @@ namespace shmoe::ops {
 struct PublishedSizes {
   Bytes half{800U << 20};
   Bytes flags{2U << 20};  // before the data of each half
+  bool operator==(const PublishedSizes&) const = default;
 };
 
 // So that no product of sizes can wrap.
@@ -42,12 +45,16 @@ struct AfdShape {
   Quant quant = Quant::none;  // of the rows on their way to the experts
   bool compute_gate = true;   // expert ids and scales go with the rows
   PublishedSizes published = {};
+  bool operator==(const AfdShape&) const = default;
 
   [[nodiscard]] std::uint64_t row_bytes() const { return ops::row_bytes(dtype, hidden); }
   [[nodiscard]] std::uint64_t sent_row_bytes() const { return ops::row_bytes(dtype, hidden, quant); }
   /// Rows that an expert rank has room for.
   [[nodiscard]] std::int64_t capacity(Rank expert) const { return ranks.served(expert) * max_batch; }
 };
+
+/// "E 1, A 2, max_batch 4, hidden 64, top-k 2, bf16, gate on"
+std::string describe(const AfdShape& shape);
 
 /// Where the parts of a window lie in it. Every part begins at a multiple of 64 bytes.
 struct AfdWindow {
@@ -79,6 +86,8 @@ struct AfdPlace {
   Offset window;  // symmetric: afd_window_bytes
   const AfdSignals& signals;
 };
+
+RowBuffer afd_window(const AfdPlace& place, const runtime::Communicator& comm);
 
 /// The card of either operator, and what is wrong with what both take.
 /// Errors:  invalid_argument naming the figure; in a published profile also of what its kernel would ignore

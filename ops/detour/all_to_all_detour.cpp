@@ -105,6 +105,7 @@ class AllToAllCore : DetourCore {
 void check_published(const runtime::Communicator& comm, const AllToAllArgs& args, DetourCall& call) {
   call.need_tensor("x", args.x.size(), call.shape().elements);
   call.need_tensor("y", args.y.size(), call.shape().elements);
+  call.keep_apart({"x", args.x}, {"y", args.y});
   if (args.y_at) call.refuse("a symmetric y is none of the published operator: give y");
   if (std::string text = published_fault(comm, call, Bytes{0}); !text.empty()) call.refuse(std::move(text));
 }
@@ -132,6 +133,8 @@ DetourCall all_to_all_call(const runtime::Communicator& comm, const AllToAllArgs
   }
   const bool waits = call.group().detours() > 0 || !args.y_at;
   if (waits && positions > 1) call.need_window();
+  call.keep_apart({"x", args.x}, args.y_at ? call.own_tensor("y_at", *args.y_at, positions * call.chunk(0).size())
+                                           : OwnMemory{"y", args.y});
   call.need_workspace(args.workspace, carried_share(args, call, comm.cores()));
   return call;
 }

@@ -35,9 +35,9 @@ struct AllToAllArgs {
 ///          all ranks. A symmetric y is as large on every rank as on the one with the longest chunk
 /// Order:   on return y is complete and x may change. Peers write a symmetric y only after this rank has entered
 /// Errors:  in safe on every rank the same, and nothing sent: mismatch of elements, type, group, window, y_at or heaps;
-///          invalid_argument of a group with a rank that does not exist or is named twice, of x and y of other lengths, and
-///          of shards that do not fit into the window, with both sizes. Of waits, each rank its own: peer_lost, aborted,
-///          deadline
+///          invalid_argument of a group with a rank that does not exist or is named twice, of x and y of other lengths,
+///          of tensors or a window over slots or over each other, and of shards that do not fit into the window, with
+///          both sizes. Of waits, each rank its own: peer_lost, aborted, deadline
 /// Source:  all_to_all_detour; with the group of all ranks the plain all-to-all
 Result<void> all_to_all_detour(runtime::Communicator& comm, const AllToAllArgs& args);
 

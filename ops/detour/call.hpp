@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "ops/detour/shards.hpp"
+#include "ops/ep/place.hpp"
 #include "ops/handshake.hpp"
 #include "runtime/communicator.hpp"
 #include "runtime/registry.hpp"
@@ -49,6 +50,7 @@ class DetourCall {
   void agree_on(std::string_view name, std::int64_t value) { handshake_.card.with(name, value); }
   /// The first fault stays.
   void refuse(std::string text);
+  void refuse(const std::optional<Error>& fault);
   /// The shards wait in the window.
   void need_window();
   /// Bytes of it; 0 where nothing waits there.
@@ -60,8 +62,16 @@ class DetourCall {
   void need_tensor(const char* name, std::size_t size, std::int64_t elements);
   /// A symmetric tensor.
   void need_place(const char* name, Offset at, std::int64_t elements);
+  /// This rank's part of it; nothing where the call is refused.
+  [[nodiscard]] OwnMemory own_tensor(const char* name, Offset at, std::int64_t elements) const;
+  /// Neither tensor may lie in the other or, where it is needed, in the window. Others than members have none.
+  void keep_apart(const OwnMemory& x, const OwnMemory& y);
 
  private:
+  [[nodiscard]] RowBuffer tensor(const char* name, Offset at, std::int64_t elements) const;
+  [[nodiscard]] RowBuffer window() const;
+  [[nodiscard]] OwnMemory own_part_of(const RowBuffer& buffer) const;
+
   const runtime::Communicator* comm_;
   std::string op_;
   DetourShape shape_;

@@ -163,6 +163,7 @@ void check_published(const runtime::Communicator& comm, const ReduceScatterArgs&
   const std::int64_t chunk = elements / call.group().size();
   call.need_tensor("x", args.x.size(), elements);
   call.need_tensor("y", args.y.size(), chunk);
+  call.keep_apart({"x", args.x}, {"y", args.y});
   if (args.x_at) call.refuse("a symmetric x is none of the published operator: give x");
   if (call.shape().type != Element::fp16) {
     call.refuse(fmt::format("the published operator takes fp16 alone, not {}: use the profile safe",
@@ -195,6 +196,9 @@ runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const R
 
 DetourCall reduce_scatter_call(const runtime::Communicator& comm, const ReduceScatterArgs& args) {
   DetourCall call(comm, "reduce_scatter_detour", args.shape);
+  if (args.reduction > Reduction::min) {
+    call.refuse(fmt::format("{} is no reduction: take sum, max or min", static_cast<int>(args.reduction)));
+  }
   if (!comm.profile().handshake) {
     check_published(comm, args, call);
     return call;
@@ -209,6 +213,8 @@ DetourCall reduce_scatter_call(const runtime::Communicator& comm, const ReduceSc
   }
   if (call.position()) call.need_tensor("y", args.y.size(), call.chunk(*call.position()).size());
   if (!reads_in_place(args, call) && call.group().size() > 1) call.need_window();
+  call.keep_apart(args.x_at ? call.own_tensor("x_at", *args.x_at, call.shape().elements) : OwnMemory{"x", args.x},
+                  {"y", args.y});
   call.need_workspace(args.workspace, room_of(args, call, comm.cores()).share());
   return call;
 }

@@ -37,10 +37,10 @@ struct ReduceScatterArgs {
 /// Shapes:  L >= 0, not necessarily a multiple of C: the first L mod C positions have chunks longer by one. C from 1 to all
 ///          ranks
 /// Order:   on return y is complete and x may change, symmetric or not
-/// Errors:  in safe on every rank the same, and nothing sent: mismatch of elements, type, reduction, group, window, x_at or
-///          heaps; invalid_argument of a group with a rank that does not exist or is named twice, of x and y of other
-///          lengths, and of shards that do not fit into the window, with both sizes. Of waits, each rank its own: peer_lost,
-///          aborted, deadline
+/// Errors:  in safe on every rank the same, and nothing sent: mismatch of elements, type, reduction, group, window,
+///          x_at or heaps; invalid_argument of a group with a rank that does not exist or is named twice, of x and y of
+///          other lengths, of tensors or a window over slots or over each other, and of shards that do not fit into the
+///          window, with both sizes. Of waits, each rank its own: peer_lost, aborted, deadline
 /// Source:  reduce_scatter_detour; with the group of all ranks the plain reduce-scatter
 Result<void> reduce_scatter_detour(runtime::Communicator& comm, const ReduceScatterArgs& args);
 

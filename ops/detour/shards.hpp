@@ -23,6 +23,8 @@ namespace shmoe::ops {
 /// Element types of the detour collectives.
 enum class Element : std::uint8_t { fp16, bf16, fp32, int32 };
 
+/// False of a number that was cast to one.
+constexpr bool is_known(Element type) { return type <= Element::int32; }
 constexpr std::int64_t bytes_of_element(Element type) { return type == Element::fp16 || type == Element::bf16 ? 2 : 4; }
 constexpr const char* name_of(Element type) {
   constexpr const char* kNames[] = {"fp16", "bf16", "fp32", "int32"};

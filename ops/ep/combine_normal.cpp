@@ -99,7 +99,8 @@ std::optional<Error> weights_fault(const CombineArgs& args, Rank rank) {
                               args.topk_idx.size()));
 }
 
-std::optional<Error> gradient_fault(const CombineArgs& args, const shmem::BlockMap& map, Rank rank) {
+std::optional<Error> gradient_fault(const CombineArgs& args, const runtime::Communicator& comm) {
+  const Rank rank = comm.rank();
   const std::uint64_t element = size_of(args.dtype).value();
   const std::uint64_t bytes = args.prob_grad ? args.topk_idx.size() * element : 0;
   if (args.grad_out.size() != bytes) {
@@ -109,8 +110,12 @@ std::optional<Error> gradient_fault(const CombineArgs& args, const shmem::BlockM
                     args.topk_idx.size(), args.prob_grad ? "with" : "without", bytes));
   }
   if (!args.prob_grad) return std::nullopt;
-  return place_fault({.name = "prob_grad", .at = *args.prob_grad, .rows = args.capacity, .row_bytes = element}, map,
-                     rank);
+  const RowBuffer gradients{
+      .name = "prob_grad", .at = *args.prob_grad, .rows = args.capacity, .row_bytes = element, .alignment = element};
+  if (std::optional<Error> fault = place_fault(gradients, comm)) return fault;
+  const OwnMemory own = own_part(gradients, comm);
+  if (std::optional<Error> fault = overlap_fault({"x", args.x}, own, rank)) return fault;
+  return overlap_fault({"grad_out", args.grad_out}, own, rank);
 }
 
 }  // namespace
@@ -125,7 +130,7 @@ Handshake combine_handshake(const CombineArgs& args, const runtime::Communicator
       row_handshake(row_call("combine_normal", "expert_out", args.expert_out, args), rows_of(args, rank), comm);
   handshake.card.with("prob_grad", args.prob_grad ? static_cast<std::int64_t>(args.prob_grad->value()) : -1);
   if (!handshake.fault) handshake.fault = weights_fault(args, rank);
-  if (!handshake.fault) handshake.fault = gradient_fault(args, comm.map(), rank);
+  if (!handshake.fault) handshake.fault = gradient_fault(args, comm);
   if (!handshake.fault) handshake.fault = cost_fault(args.wait_cost, args.experts.ranks(), rank);
   if (!handshake.fault) {
     handshake.fault = workspace_fault("combine_normal", args.workspace, combine_normal_share(args), comm);

@@ -54,15 +54,21 @@ void send_rows(runtime::CoreContext& context, const DispatchArgs& args) {
   }
 }
 
-std::optional<Error> scales_fault(const DispatchArgs& args, const shmem::BlockMap& map, Rank rank) {
+RowCall row_call_of(const DispatchArgs& args) {
+  return row_call("dispatch_normal", "recv_x", args.recv_x, args, args.quant);
+}
+
+std::optional<Error> scales_fault(const DispatchArgs& args, const runtime::Communicator& comm) {
   if (args.quant == Quant::none) return std::nullopt;
-  if (args.recv_scales.value() % kScale.value() != 0) {
-    return fault_of(
-        rank, Errc::invalid_argument,
-        fmt::format("recv_scales at offset {} is no multiple of {}: take one from allocate", args.recv_scales, kScale));
-  }
-  return place_fault(
-      {.name = "recv_scales", .at = args.recv_scales, .rows = args.capacity, .row_bytes = kScale.value()}, map, rank);
+  const RowBuffer scales{.name = "recv_scales",
+                         .at = args.recv_scales,
+                         .rows = args.capacity,
+                         .row_bytes = kScale.value(),
+                         .alignment = kScale.value()};
+  if (std::optional<Error> fault = place_fault(scales, comm)) return fault;
+  const OwnMemory own = own_part(scales, comm);
+  if (std::optional<Error> fault = overlap_fault({"x", args.x}, own, comm.rank())) return fault;
+  return overlap_fault(own_part(rows_of(row_call_of(args)), comm), own, comm.rank());
 }
 
 }  // namespace
@@ -78,11 +84,11 @@ runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const D
 Handshake dispatch_handshake(const DispatchArgs& args, const runtime::Communicator& comm) {
   const Rank rank = comm.rank();
   const RowMap rows = rows_of(args, rank);
-  Handshake handshake = row_handshake(row_call("dispatch_normal", "recv_x", args.recv_x, args, args.quant), rows, comm);
+  Handshake handshake = row_handshake(row_call_of(args), rows, comm);
   const Offset scales = args.quant == Quant::int8 ? args.recv_scales : Offset{0};
   handshake.card.with("quantisation", static_cast<std::int64_t>(args.quant))
       .with("scales offset", static_cast<std::int64_t>(scales.value()));
-  if (!handshake.fault) handshake.fault = scales_fault(args, comm.map(), rank);
+  if (!handshake.fault) handshake.fault = scales_fault(args, comm);
   if (!handshake.fault) handshake.fault = cost_fault(args.wait_cost, args.experts.ranks(), rank);
   if (!handshake.fault) {
     const Bytes share = dispatch_normal_share(args.quant, args.hidden);

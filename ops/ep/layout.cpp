@@ -16,15 +16,12 @@ namespace {
 
 using Counts = std::span<std::int32_t>;
 
-std::optional<Error> counts_fault(const LayoutArgs& args, const shmem::BlockMap& map, Rank rank) {
-  const RowBuffer counts{.name = "layout: num_tokens_per_expert",
-                         .at = args.num_tokens_per_expert,
-                         .rows = args.experts.experts(),
-                         .row_bytes = sizeof(std::int32_t)};
-  if (counts.at.value() % counts.row_bytes == 0) return place_fault(counts, map, rank);
-  return fault_of(rank, Errc::invalid_argument,
-                  fmt::format("{} at offset {} is no multiple of {}: take one from allocate", counts.name, counts.at,
-                              counts.row_bytes));
+RowBuffer counts_of(const LayoutArgs& args) {
+  return {.name = "layout: num_tokens_per_expert",
+          .at = args.num_tokens_per_expert,
+          .rows = args.experts.experts(),
+          .row_bytes = sizeof(std::int32_t),
+          .alignment = sizeof(std::int32_t)};
 }
 
 std::optional<Error> shape_fault(const LayoutArgs& args, const runtime::Communicator& comm) {
@@ -36,8 +33,8 @@ std::optional<Error> shape_fault(const LayoutArgs& args, const runtime::Communic
   }
   if (routing.topk() > args.experts.experts()) {
     return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("layout: top-k is {} of {} experts: give no more than there are", routing.topk(),
-                                args.experts.experts()));
+                    fmt::format("layout: top-k is {} of {} experts: pass 1 to {}", routing.topk(),
+                                args.experts.experts(), args.experts.experts()));
   }
   if (pairs % static_cast<std::size_t>(routing.topk()) != 0) {
     return fault_of(rank, Errc::invalid_argument,
@@ -53,7 +50,7 @@ std::optional<Error> shape_fault(const LayoutArgs& args, const runtime::Communic
                     fmt::format("layout: the expert map is for {} ranks, the communicator has {}: build it for as many",
                                 args.experts.ranks(), comm.ranks()));
   }
-  if (std::optional<Error> fault = counts_fault(args, comm.map(), rank)) return fault;
+  if (std::optional<Error> fault = place_fault(counts_of(args), comm)) return fault;
   return workspace_fault("layout", args.workspace, layout_share(args.experts.experts(), comm.cores()), comm);
 }
 
@@ -167,6 +164,7 @@ runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const L
 }
 
 void prepare_layout(const LayoutArgs& args, const runtime::Communicator& comm, LayoutTables& tables) {
+  tables.communicator = comm.id();
   tables.topk = args.routing.topk();
   tables.experts = args.experts.experts();
   tables.num_tokens_per_expert = args.num_tokens_per_expert;

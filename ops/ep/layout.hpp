@@ -34,6 +34,7 @@ struct LayoutTables {
   std::int64_t tokens = 0;
   std::int32_t topk = 0;
   std::int32_t experts = 0;
+  runtime::CommunicatorId communicator;           // whose notify and dispatch they are for
   Offset num_tokens_per_expert;                   // symmetric [E]: pairs of this rank for each expert
   std::vector<std::int32_t> num_tokens_per_rank;  // [R]: tokens with at least one expert there
   std::vector<std::int32_t> is_token_in_rank;     // [T, R]: 0 or 1

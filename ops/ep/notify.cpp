@@ -150,6 +150,11 @@ std::optional<Error> notify_fault(const NotifyArgs& args, Rank rank, std::int32_
                     fmt::format("notify: expert_alignment is {}, not in [1, {}]: 1 aligns nothing",
                                 args.expert_alignment, kMostAlignment));
   }
+  if (args.group_list > GroupList::cumulative) {
+    return fault_of(
+        rank, Errc::invalid_argument,
+        fmt::format("notify: {} is no group list: take counts or cumulative", static_cast<int>(args.group_list)));
+  }
   return std::nullopt;
 }
 
@@ -200,6 +205,7 @@ void notify_kernel(runtime::CoreContext& context, const NotifyArgs& args, const 
 
 Result<void> notify(runtime::Communicator& comm, const NotifyArgs& args, NotifyTables& tables) {
   Handshake handshake = notify_handshake(args, comm.rank(), comm.ranks(), comm.heap_history());
+  if (!handshake.fault) handshake.fault = tables_fault(args.layout.communicator, comm);
   if (!handshake.fault) {
     handshake.fault = workspace_fault("notify", args.workspace, notify_share(args.experts.experts()), comm);
   }
@@ -207,6 +213,7 @@ Result<void> notify(runtime::Communicator& comm, const NotifyArgs& args, NotifyT
   Result<void> done = launch_collective(comm, "notify", handshake, [&](runtime::CoreContext& context) {
     notify_kernel(context, args, handshake, tables);
   });
+  tables.communicator = comm.id();
   if (done) tables.owner_map = args.experts.hash();
   return done;
 }

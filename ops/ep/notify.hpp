@@ -45,6 +45,7 @@ struct NotifyTables {
   std::vector<std::int64_t> put_offset;  // [E, R]: first row, on the owner of e, of the rows that rank s sends to e
   std::uint64_t owner_map = 0;           // ExpertMap::hash of the map these tables follow; 0: notify has failed
   std::uint64_t round = 0;               // of the communicator: which call of notify this was
+  runtime::CommunicatorId communicator;  // whose dispatch they are for
   std::int64_t total_recv_tokens = 0;    // padded_rows of the rank that has most: the capacity that every rank needs
   std::int64_t max_bs = 0;               // most tokens on any rank, as floor(pairs / K)
   std::vector<std::int64_t>
@@ -61,8 +62,8 @@ struct NotifyTables {
 /// Order:   one barrier, at the entry. There is none at the exit: peers may still read this rank's counts on return, so
 ///          they must not change before the entry of the next dispatch or notify
 /// Errors:  in safe on every rank the same: the fault of a rank's layout; mismatch of experts, owner map, K, alignment,
-///          group list or heaps; invalid_argument of an alignment. Of waits, each rank its own: peer_lost, aborted,
-///          deadline
+///          group list or heaps; invalid_argument of an alignment, and of a layout of another communicator. Of waits,
+///          each rank its own: peer_lost, aborted, deadline
 /// Source:  notify dispatch of the published operators; works from one core on, and for any E; alignment and group list as
 ///          users of grouped matmuls ask for them
 Result<void> notify(runtime::Communicator& comm, const NotifyArgs& args, NotifyTables& tables);

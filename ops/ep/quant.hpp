@@ -12,6 +12,9 @@ namespace shmoe::ops {
 
 enum class Quant : std::uint8_t { none, int8 };
 
+/// False of a number that was cast to one.
+constexpr bool is_known(DType dtype) { return dtype <= DType::fp32; }
+constexpr bool is_known(Quant quant) { return quant <= Quant::int8; }
 constexpr const char* name_of(Quant quant) { return quant == Quant::none ? "none" : "int8"; }
 
 /// Bytes of one row; rows lie without padding.

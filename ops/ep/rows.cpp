@@ -78,11 +78,16 @@ std::optional<Error> cost_fault(std::span<const std::int64_t> wait_cost, std::in
 
 namespace {
 
-std::optional<Error> buffer_fault(const RowCall& call, const RowMap& rows, const shmem::BlockMap& map) {
+std::optional<Error> buffer_fault(const RowCall& call, const RowMap& rows, const runtime::Communicator& comm) {
   if (call.hidden < 1 || call.hidden > kMostHidden || call.capacity < 0) {
     return fault_of(rows.me(), Errc::invalid_argument,
-                    fmt::format("{}: {} rows of {} elements: give 0 or more rows of 1 to {}", call.buffer,
-                                call.capacity, call.hidden, kMostHidden));
+                    fmt::format("{}: hidden is {}, in [1, {}], and the capacity {} rows, at least 0", call.op,
+                                call.hidden, kMostHidden, call.capacity));
+  }
+  if (!is_known(call.dtype) || !is_known(call.quant)) {
+    return fault_of(rows.me(), Errc::invalid_argument,
+                    fmt::format("{}: dtype {} and quantisation {}: take a DType and a Quant that there are", call.op,
+                                static_cast<int>(call.dtype), static_cast<int>(call.quant)));
   }
   const std::int64_t needed = rows.notify().total_recv_tokens;
   if (call.capacity < needed) {
@@ -90,31 +95,40 @@ std::optional<Error> buffer_fault(const RowCall& call, const RowMap& rows, const
                  .context = fmt::format("{} holds {} rows, {} are needed: allocate total_recv_tokens rows after notify",
                                         call.buffer, call.capacity, needed)};
   }
-  return place_fault({.name = call.buffer,
-                      .at = call.at,
-                      .rows = call.capacity,
-                      .row_bytes = row_bytes(call.dtype, call.hidden, call.quant)},
-                     map, rows.me());
+  const RowBuffer buffer = rows_of(call);
+  if (std::optional<Error> fault = place_fault(buffer, comm)) return fault;
+  return overlap_fault({"x", call.tokens}, own_part(buffer, comm), rows.me());
 }
 
 std::optional<Error> call_fault(const RowCall& call, const RowMap& rows, const runtime::Communicator& comm) {
-  if (std::optional<Error> fault = buffer_fault(call, rows, comm.map())) return fault;
+  if (std::optional<Error> fault = buffer_fault(call, rows, comm)) return fault;
   if (rows.experts().ranks() != comm.ranks()) {
     return fault_of(rows.me(), Errc::invalid_argument,
                     fmt::format("the expert map is for {} ranks, the communicator has {}: build it for as many",
                                 rows.experts().ranks(), comm.ranks()));
   }
+  if (rows.notify().owner_map != 0) {
+    if (std::optional<Error> fault = tables_fault(rows.notify().communicator, comm)) return fault;
+    if (std::optional<Error> fault = tables_fault(rows.layout().communicator, comm)) return fault;
+  }
   const std::int64_t tokens = rows.layout().tokens;
   const std::uint64_t bytes = static_cast<std::uint64_t>(tokens) * row_bytes(call.dtype, call.hidden);
-  if (call.token_bytes != bytes) {
+  if (call.tokens.size() != bytes) {
     return fault_of(rows.me(), Errc::invalid_argument,
-                    fmt::format("x has {} bytes, {} tokens of {} {} have {}: make it as long", call.token_bytes, tokens,
-                                call.hidden, name_of(call.dtype), bytes));
+                    fmt::format("x has {} bytes, {} tokens of {} {} have {}: make it as long", call.tokens.size(),
+                                tokens, call.hidden, name_of(call.dtype), bytes));
   }
   return rows.fault();
 }
 
 }  // namespace
+
+RowBuffer rows_of(const RowCall& call) {
+  return {.name = call.buffer,
+          .at = call.at,
+          .rows = call.capacity,
+          .row_bytes = row_bytes(call.dtype, call.hidden, call.quant)};
+}
 
 Handshake row_handshake(const RowCall& call, const RowMap& rows, const runtime::Communicator& comm) {
   runtime::CallCard card(call.op);

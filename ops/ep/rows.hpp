@@ -82,8 +82,9 @@ struct RowCall {
   DType dtype = DType::bf16;
   Quant quant = Quant::none;
   std::int64_t hidden = 0;
-  std::size_t token_bytes = 0;  // of x: tokens read by dispatch, written by combine
+  std::span<const std::byte> tokens;  // x: read by dispatch, written by combine
 };
+RowBuffer rows_of(const RowCall& call);
 
 /// Args: DispatchArgs or CombineArgs.
 template <class Args>
@@ -100,13 +101,13 @@ RowCall row_call(const char* op, const char* buffer, Offset at, const Args& args
           .dtype = args.dtype,
           .quant = quant,
           .hidden = args.hidden,
-          .token_bytes = args.x.size()};
+          .tokens = args.x};
 }
 
 /// The card with everything the ranks must agree on, and the fault of this rank's arguments.
 ///
 /// Errors:  capacity_exceeded with the rows needed and available, the same on all ranks; invalid_argument for shapes,
-///          ids, or the place of a buffer
+///          ids, tables of another communicator, the place of a buffer, or x in it
 Handshake row_handshake(const RowCall& call, const RowMap& rows, const runtime::Communicator& comm);
 
 }  // namespace shmoe::ops

@@ -139,8 +139,9 @@ class LowLatencyCombiner {
   const CombineLowLatencyArgs* args_;
 };
 
-std::optional<Error> combine_tables_fault(const CombineLowLatencyArgs& args, Rank rank) {
+std::optional<Error> combine_tables_fault(const CombineLowLatencyArgs& args, const runtime::Communicator& comm) {
   const LowLatencyTables& tables = args.tables;
+  const Rank rank = comm.rank();
   const auto refuse = [&](std::string text) { return fault_of(rank, Errc::invalid_argument, std::move(text)); };
   switch (tables.stage) {
     case LowLatencyStage::empty:
@@ -150,9 +151,9 @@ std::optional<Error> combine_tables_fault(const CombineLowLatencyArgs& args, Ran
           "the rows of low-latency dispatch {} have not been received: call dispatch_finish first", tables.round));
     case LowLatencyStage::summing:
       return refuse(fmt::format("the combine of low-latency dispatch {} is in flight: finish it first", tables.round));
-    case LowLatencyStage::received: return std::nullopt;
+    case LowLatencyStage::received: break;
   }
-  return std::nullopt;
+  return tables_fault(tables.communicator, comm);
 }
 
 std::optional<Error> combine_shape_fault(const CombineLowLatencyArgs& args, Rank rank) {
@@ -189,6 +190,10 @@ std::optional<Error> ori_x_fault(const CombineLowLatencyArgs& args, Rank rank) {
                   "expert_out, or dispatch first");
 }
 
+RowBuffer answers_of(const CombineLowLatencyArgs& args) {
+  return {.name = "expert_out", .at = args.expert_out, .rows = args.capacity, .row_bytes = stride_of(args)};
+}
+
 std::optional<Error> answers_fault(const CombineLowLatencyArgs& args, const runtime::Communicator& comm) {
   const std::vector<std::int64_t>& rows = args.tables.rows_of;
   const std::int64_t most = rows.empty() ? 0 : *std::max_element(rows.begin(), rows.end());
@@ -198,12 +203,16 @@ std::optional<Error> answers_fault(const CombineLowLatencyArgs& args, const runt
         .context = fmt::format("expert_out holds {} rows, {} are needed: as many as expand_x", args.capacity, most),
         .where = comm.rank()};
   }
-  return place_fault({.name = "expert_out", .at = args.expert_out, .rows = args.capacity, .row_bytes = stride_of(args)},
-                     comm.map(), comm.rank());
+  if (std::optional<Error> fault = place_fault(answers_of(args), comm)) return fault;
+  return overlap_fault({"ori_x", args.ori_x}, own_part(answers_of(args), comm), comm.rank());
 }
 
 std::optional<Error> combine_option_fault(const CombineLowLatencyArgs& args, const runtime::Communicator& comm) {
   if (std::optional<Error> fault = tp_fault(args.tp_world_size, comm.rank())) return fault;
+  if (args.output > CombineOutput::reduce_scatter) {
+    return fault_of(comm.rank(), Errc::invalid_argument,
+                    fmt::format("{} is no output of combine: take own_tokens", static_cast<int>(args.output)));
+  }
   if (args.output == CombineOutput::reduce_scatter) {
     return fault_of(
         comm.rank(), Errc::invalid_argument,
@@ -216,13 +225,38 @@ std::optional<Error> combine_option_fault(const CombineLowLatencyArgs& args, con
                               name_of(comm.profile().id)));
 }
 
-std::optional<Error> combine_fault(const CombineLowLatencyArgs& args, const runtime::Communicator& comm) {
-  if (std::optional<Error> fault = combine_tables_fault(args, comm.rank())) return fault;
+/// What sum() takes: the same of both halves.
+std::optional<Error> sum_fault(const CombineLowLatencyArgs& args, const runtime::Communicator& comm) {
   if (std::optional<Error> fault = combine_shape_fault(args, comm.rank())) return fault;
+  if (std::optional<Error> fault = combine_option_fault(args, comm)) return fault;
+  if (auto fault = overlap_fault({"x", args.x}, own_part(answers_of(args), comm), comm.rank())) return fault;
+  return workspace_fault("combine_low_latency", args.workspace, share_of(args), comm);
+}
+
+std::optional<Error> combine_fault(const CombineLowLatencyArgs& args, const runtime::Communicator& comm) {
+  if (std::optional<Error> fault = combine_tables_fault(args, comm)) return fault;
   if (std::optional<Error> fault = ori_x_fault(args, comm.rank())) return fault;
   if (std::optional<Error> fault = answers_fault(args, comm)) return fault;
-  if (std::optional<Error> fault = combine_option_fault(args, comm)) return fault;
-  return workspace_fault("combine_low_latency", args.workspace, share_of(args), comm);
+  return sum_fault(args, comm);
+}
+
+/// Of a combine that is in flight, on this rank alone.
+std::optional<Error> finish_fault(const CombineLowLatencyArgs& args, const runtime::Communicator& comm) {
+  const LowLatencyTables& tables = args.tables;
+  const auto refuse = [&](std::string text) {
+    return fault_of(comm.rank(), Errc::invalid_argument, "combine_finish: " + std::move(text));
+  };
+  if (tables.stage != LowLatencyStage::summing) {
+    return refuse("no combine is in flight for these tables: call combine_begin first");
+  }
+  if (std::optional<Error> fault = tables_fault(tables.communicator, comm)) return fault;
+  if (tables.combined_from != args.expert_out || tables.combined_capacity != args.capacity) {
+    return refuse(
+        fmt::format("expert_out of {} rows at offset {}, and combine_begin was told {} rows at {}: hand both "
+                    "the same",
+                    args.capacity, args.expert_out, tables.combined_capacity, *tables.combined_from));
+  }
+  return sum_fault(args, comm);
 }
 
 enum class CombinePart : std::uint8_t { whole, tell };
@@ -244,6 +278,7 @@ Result<void> run_combine(runtime::Communicator& comm, const CombineLowLatencyArg
   });
   if (!done) return done;
   args.tables.combined_from = args.expert_out;
+  args.tables.combined_capacity = args.capacity;
   if (part == CombinePart::whole) return done;
   args.tables.stage = LowLatencyStage::summing;
   args.tables.combine_round = round;
@@ -280,11 +315,8 @@ Result<void> combine_begin(runtime::Communicator& comm, const CombineLowLatencyA
 Result<void> combine_finish(runtime::Communicator& comm, const CombineLowLatencyArgs& args) {
   const Result<LowLatencyRegion> region = LowLatencyRegion::find(comm.slots(), comm.map());
   if (!region) return region.error();
-  if (args.tables.stage != LowLatencyStage::summing) {
-    return fault_of(comm.rank(), Errc::invalid_argument,
-                    "combine_finish: no combine is in flight for these tables: call combine_begin first");
-  }
-  const Handshake handshake{combine_low_latency_handshake(args, comm).card, std::nullopt};
+  if (std::optional<Error> fault = finish_fault(args, comm)) return *std::move(fault);
+  const Handshake handshake{runtime::CallCard("combine_low_latency"), std::nullopt};
   Result<void> done = comm.launch("combine_finish", [&](runtime::CoreContext& context) {
     LowLatencySync sync(context, *region, LowLatencySync::Call::combine, handshake, Round{args.tables.combine_round});
     sync.close();

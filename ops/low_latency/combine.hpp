@@ -47,13 +47,17 @@ struct CombineLowLatencyArgs {
 /// Products and sums are single fp32 operations from +0: routed experts in ascending k, then shared ones, then
 /// shared_expert_x, then one rounding to nearest even. A pair that was not sent adds nothing; a token with none gets zeros.
 ///
+/// expert_out may be expand_x itself, with answers in place of the rows; the next dispatch into it then begins after this
+/// combine has been finished.
+///
 /// Order:   peers may still read this rank's expert_out on return. It may change when this rank has begun a dispatch, or
 ///          ended a combine, that every rank calls only after it has finished this one: as a rule the next one, and the
 ///          next but one where finishes are deferred. Further combines on the same rows are fine
 /// Errors:  in safe on every rank the same: mismatch of the dispatch, H, dtype, capacity, expert_out or heaps;
-///          invalid_argument of a rank's own shapes and options, of tables whose rows have not been received, and of a call
-///          that is begun while an older one is in flight. In the published profile on the rank alone. Of waits, each rank
-///          its own: peer_lost, aborted, deadlock, deadline
+///          invalid_argument of a rank's own shapes and options, of x or ori_x in expert_out, of tables of another
+///          communicator, of tables whose rows have not been received, and of a call that is begun while an older one
+///          is in flight. In the published profile on the rank alone. Of waits, each rank its own: peer_lost, aborted,
+///          deadlock, deadline
 Result<void> combine_low_latency(runtime::Communicator& comm, const CombineLowLatencyArgs& args);
 
 /// Tells the peers that the answers are there. Two calls may be in flight.
@@ -65,7 +69,8 @@ Result<void> combine_begin(runtime::Communicator& comm, const CombineLowLatencyA
 /// With the arguments of combine_begin.
 ///
 /// Order:   x is complete on return
-/// Errors:  as combine_low_latency; invalid_argument where nothing is in flight in these tables
+/// Errors:  on this rank alone invalid_argument of other arguments, or where nothing is in flight in these tables: what
+///          is in flight stays so, and the call may be repeated; then as combine_low_latency
 Result<void> combine_finish(runtime::Communicator& comm, const CombineLowLatencyArgs& args);
 
 /// Units:   bytes; a call of these arguments is refused with fewer

@@ -278,6 +278,7 @@ void prepare_tables(const DispatchLowLatencyArgs& args, const Handshake& handsha
   const bool good = !handshake.fault;
   const auto ranks = static_cast<std::size_t>(comm.ranks());
   tables.stage = LowLatencyStage::empty;
+  tables.communicator = comm.id();
   tables.topk = args.topk;
   tables.tokens = good ? std::ssize(args.expert_ids) / args.topk : 0;
   tables.columns = good ? args.shared.ranks + args.experts.experts() : 0;
@@ -353,9 +354,9 @@ Handshake dispatch_low_latency_handshake(const DispatchLowLatencyArgs& args, con
   if (in_flight(tables)) {
     handshake.fault =
         fault_of(comm.rank(), Errc::invalid_argument,
-                 fmt::format("these tables belong to low-latency dispatch {}, which is in flight: finish it "
-                             "or its combine, or take others",
-                             tables.round));
+                 fmt::format("these tables belong to low-latency dispatch {}, which is in flight on communicator {}: "
+                             "finish it or its combine, or take others",
+                             tables.round, tables.communicator));
   } else if (const auto region = LowLatencyRegion::find(comm.slots(), comm.map())) {
     handshake.fault = dispatch_low_latency_fault(args, comm, *region);
     if (!handshake.fault) {
@@ -381,6 +382,7 @@ Result<void> dispatch_finish(runtime::Communicator& comm, LowLatencyTables& tabl
     return fault_of(comm.rank(), Errc::invalid_argument,
                     "dispatch_finish: no rows are on their way for these tables: call dispatch_begin first");
   }
+  if (auto fault = tables_fault(tables.communicator, comm)) return *std::move(fault);
   const Handshake handshake{runtime::CallCard("dispatch_low_latency"), std::nullopt};
   Result<void> done = comm.launch("dispatch_finish", [&](runtime::CoreContext& context) {
     LowLatencySync sync(context, *region, LowLatencySync::Call::dispatch, handshake, Round{tables.round});

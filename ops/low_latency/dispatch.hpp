@@ -67,11 +67,12 @@ struct DispatchLowLatencyArgs {
 /// Shapes:  H >= 1; row stride H * sizeof(element), no padding; any C, any R, T = 0 takes part like any other rank
 /// Order:   on return the rows of this rank's expand_x are readable; what comes after them keeps its old content. A rank
 ///          writes expand_x of its peers only after all of them have begun this call
-/// Errors:  in safe on every rank the same, and no row written: capacity_exceeded; mismatch of experts, owner map, shared
-///          experts, K, H, dtype, quantisation, capacity, expand_x, dynamic_scales or heaps; invalid_argument of a rank's
-///          own shapes, ids and options, and of a call that is begun while an older one is in flight. In the published
-///          profile on the rank alone: also of every option that the published kernel ignores. Slots that are not declared:
-///          invalid_argument. Of waits, each rank its own: peer_lost, aborted, deadlock, deadline
+/// Errors:  in safe on every rank the same, and no row written: capacity_exceeded; mismatch of experts, owner map,
+///          shared experts, K, H, dtype, quantisation, capacity, expand_x, dynamic_scales or heaps; invalid_argument of
+///          a rank's own shapes, ids and options, of buffers over slots, over each other or over x, and of a call
+///          that is begun while an older one is in flight. In the published profile on the rank alone: also of every
+///          option that the published kernel ignores. Slots that are not declared: invalid_argument. Of waits, each
+///          rank its own: peer_lost, aborted, deadlock, deadline
 Result<void> dispatch_low_latency(runtime::Communicator& comm, const DispatchLowLatencyArgs& args,
                                   LowLatencyTables& tables);
 
@@ -82,7 +83,9 @@ Result<void> dispatch_low_latency(runtime::Communicator& comm, const DispatchLow
 Result<void> dispatch_begin(runtime::Communicator& comm, const DispatchLowLatencyArgs& args, LowLatencyTables& tables);
 
 /// Order:   on return the rows of this rank's expand_x are readable
-/// Errors:  invalid_argument where nothing is in flight in these tables; of waits, as dispatch_low_latency
+/// Errors:  on this rank alone invalid_argument, where nothing is in flight in these tables, or on another
+///          communicator: the call stays in flight, and nothing but a finish with its tables ends it; of waits, as
+///          dispatch_low_latency
 Result<void> dispatch_finish(runtime::Communicator& comm, LowLatencyTables& tables);
 
 /// Units:   bytes; a call of these arguments is refused with fewer

@@ -19,6 +19,17 @@ DispatchFault refuse_dispatch(const runtime::Communicator& comm, std::string tex
   return fault_of(comm.rank(), Errc::invalid_argument, std::move(text));
 }
 
+DispatchFault type_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
+                         const LowLatencyRegion& /*region*/) {
+  if (is_known(args.dtype) && is_known(args.quant) && args.expert_token_nums <= GroupList::cumulative) {
+    return std::nullopt;
+  }
+  return refuse_dispatch(comm, fmt::format("dtype {}, quantisation {} and expert_token_nums {}: take a DType, a Quant "
+                                           "and a GroupList that there are",
+                                           static_cast<int>(args.dtype), static_cast<int>(args.quant),
+                                           static_cast<int>(args.expert_token_nums)));
+}
+
 DispatchFault expert_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
                            const LowLatencyRegion& region) {
   if (args.experts.ranks() != comm.ranks()) {
@@ -39,7 +50,7 @@ DispatchFault expert_fault(const DispatchLowLatencyArgs& args, const runtime::Co
   if (columns > region.most_columns()) {
     return refuse_dispatch(
         comm, fmt::format("{} routed experts and {} shared ranks have {} counts, the low-latency region has room "
-                          "for {}: take fewer experts, or the normal path",
+                          "for {}: take fewer experts, or layout, notify and dispatch_normal",
                           args.experts.experts(), shared.ranks, columns, region.most_columns()));
   }
   return std::nullopt;
@@ -48,8 +59,8 @@ DispatchFault expert_fault(const DispatchLowLatencyArgs& args, const runtime::Co
 DispatchFault token_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
                           const LowLatencyRegion& /*region*/) {
   if (args.topk < 1 || args.topk > args.experts.experts()) {
-    return refuse_dispatch(comm, fmt::format("top-k is {} of {} experts: give 1 to as many as there are", args.topk,
-                                             args.experts.experts()));
+    return refuse_dispatch(comm, fmt::format("top-k is {} of {} experts: pass 1 to {}", args.topk,
+                                             args.experts.experts(), args.experts.experts()));
   }
   const std::size_t ids = args.expert_ids.size();
   if (ids % static_cast<std::size_t>(args.topk) != 0) {
@@ -62,8 +73,8 @@ DispatchFault token_fault(const DispatchLowLatencyArgs& args, const runtime::Com
     return refuse_dispatch(comm, fmt::format("{} pairs do not fit 32-bit counts: send fewer tokens at a time", pairs));
   }
   if (args.hidden < 1 || args.hidden > kMostHidden || args.capacity < 0) {
-    return refuse_dispatch(comm, fmt::format("expand_x: {} rows of {} elements: give 0 or more rows of 1 to {}",
-                                             args.capacity, args.hidden, kMostHidden));
+    return refuse_dispatch(comm, fmt::format("hidden is {}, in [1, {}], and the capacity {} rows, at least 0",
+                                             args.hidden, kMostHidden, args.capacity));
   }
   const std::uint64_t bytes = tokens * row_bytes(args.dtype, args.hidden);
   if (args.x.size() != bytes) {
@@ -118,26 +129,39 @@ DispatchFault quant_fault(const DispatchLowLatencyArgs& args, const runtime::Com
   if (args.static_scale && !(std::isfinite(*args.static_scale) && *args.static_scale > 0)) {
     return refuse_dispatch(comm, fmt::format("static_scale is {}: give a finite number above 0", *args.static_scale));
   }
-  if (args.dynamic_scales.value() % sizeof(float) == 0) return std::nullopt;
-  return refuse_dispatch(comm, fmt::format("dynamic_scales at offset {} is no multiple of {}: take one from allocate",
-                                           args.dynamic_scales, sizeof(float)));
+  return std::nullopt;
+}
+
+/// Of a buffer that peers write while this rank reads x.
+DispatchFault arrival_fault(const RowBuffer& buffer, const OwnMemory& x, const runtime::Communicator& comm) {
+  if (DispatchFault fault = place_fault(buffer, comm)) return fault;
+  return overlap_fault(x, own_part(buffer, comm), comm.rank());
 }
 
 DispatchFault buffer_place_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
                                  const LowLatencyRegion& /*region*/) {
-  DispatchFault fault = place_fault({.name = "expand_x",
-                                     .at = args.expand_x,
-                                     .rows = args.capacity,
-                                     .row_bytes = row_bytes(args.dtype, args.hidden, args.quant)},
-                                    comm.map(), comm.rank());
-  if (fault || args.quant == Quant::none) return fault;
-  return place_fault({.name = "dynamic_scales", .at = args.dynamic_scales, .rows = args.capacity, .row_bytes = 4},
-                     comm.map(), comm.rank());
+  const RowBuffer rows{.name = "expand_x",
+                       .at = args.expand_x,
+                       .rows = args.capacity,
+                       .row_bytes = row_bytes(args.dtype, args.hidden, args.quant)};
+  const RowBuffer scales{.name = "dynamic_scales",
+                         .at = args.dynamic_scales,
+                         .rows = args.quant == Quant::int8 ? args.capacity : 0,
+                         .row_bytes = sizeof(float),
+                         .alignment = sizeof(float)};
+  const OwnMemory x{"x", args.x};
+  if (DispatchFault fault = arrival_fault(rows, x, comm)) return fault;
+  if (DispatchFault fault = arrival_fault(scales, x, comm)) return fault;
+  return overlap_fault(own_part(rows, comm), own_part(scales, comm), comm.rank());
 }
 
 DispatchFault unsupported_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
                                 const LowLatencyRegion& /*region*/) {
   if (DispatchFault fault = tp_fault(args.tp_world_size, comm.rank())) return fault;
+  if (args.comm_alg > CommAlg::fullmesh_v2) {
+    return refuse_dispatch(
+        comm, fmt::format("{} is no algorithm: take standard or fullmesh_v1", static_cast<int>(args.comm_alg)));
+  }
   if (args.comm_alg != CommAlg::fullmesh_v2) return std::nullopt;
   return refuse_dispatch(
       comm,
@@ -182,8 +206,8 @@ std::optional<Error> tp_fault(std::int32_t tp_world_size, Rank rank) {
 
 std::optional<Error> dispatch_low_latency_fault(const DispatchLowLatencyArgs& args, const runtime::Communicator& comm,
                                                 const LowLatencyRegion& region) {
-  constexpr DispatchCheck kChecks[] = {expert_fault, token_fault,        id_fault,          mask_fault,
-                                       quant_fault,  buffer_place_fault, unsupported_fault, ignored_fault};
+  constexpr DispatchCheck kChecks[] = {type_fault,  expert_fault,       token_fault,       id_fault,     mask_fault,
+                                       quant_fault, buffer_place_fault, unsupported_fault, ignored_fault};
   for (const DispatchCheck check : kChecks) {
     if (DispatchFault fault = check(args, comm, region)) return fault;
   }

@@ -70,26 +70,32 @@ void LowLatencySync::store_rounds(const Rounds& rounds) {
 
 /// Words, cards and halves are used again after two calls, so the one before the last must be over.
 void LowLatencySync::check_in_flight(const Rounds& rounds) {
-  const std::uint64_t allowed = published() ? 0 : open_bit(round_.value() - 1);
-  if ((rounds.open[kind()] & ~allowed) == 0) return;
-  Error found =
-      fault_of(context_->rank(), Errc::invalid_argument,
-               fmt::format("low-latency {} {} begins while an older one is in flight: finish the calls in their "
-                           "order, {} may be under way",
-                           name_of(call_), round_, published() ? 1 : 2));
+  const std::uint64_t open = rounds.open[kind()];
+  const std::uint64_t oldest = open >> 2;
+  if (open == 0 || (!published() && oldest + 1 == round_.value())) return;
+  Error found = fault_of(
+      context_->rank(), Errc::invalid_argument,
+      fmt::format("low-latency {0} {1} begins while an older one is in flight: {0} {2} is open on "
+                  "communicator {3}; call {0}_finish with its own tables, nothing else ends it, then go on. {4} "
+                  "may be under way",
+                  name_of(call_), round_, oldest, context_->launch().communicator, published() ? 1 : 2));
   if (published()) throw Interrupted(std::move(found));
   if (!fault_) fault_ = std::move(found);
 }
 
 void LowLatencySync::open() {
   Rounds rounds = load_rounds();
-  rounds.open[kind()] |= open_bit(round_.value());
+  std::uint64_t& open = rounds.open[kind()];
+  open = open == 0 ? round_.value() << 2 | 1 : open | 2;
   store_rounds(rounds);
 }
 
 void LowLatencySync::close() {
   Rounds rounds = load_rounds();
-  rounds.open[kind()] &= ~open_bit(round_.value());
+  std::uint64_t& open = rounds.open[kind()];
+  const std::uint64_t oldest = open >> 2;
+  open &= round_.value() == oldest ? ~std::uint64_t{1} : ~std::uint64_t{2};
+  if ((open & 1) == 0) open = (open & 2) == 0 ? 0 : (oldest + 1) << 2 | 1;
   store_rounds(rounds);
 }
 

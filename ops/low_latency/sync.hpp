@@ -67,12 +67,11 @@ class LowLatencySync {
  private:
   struct Rounds {
     std::uint64_t taken[2];  // of dispatches, of combines
-    std::uint64_t open[2];   // those in flight, a bit each: round modulo 4
+    std::uint64_t open[2];   // those in flight: four times the oldest, + 1, and + 2 where the one after it is too
   };
 
   [[nodiscard]] std::size_t kind() const { return static_cast<std::size_t>(call_); }
   [[nodiscard]] Offset place() const { return region_->rounds_of(context_->core()); }
-  [[nodiscard]] std::uint64_t open_bit(std::uint64_t round) const { return std::uint64_t{1} << (round & 3); }
   Rounds load_rounds();
   void store_rounds(const Rounds& rounds);
   void check_in_flight(const Rounds& rounds);

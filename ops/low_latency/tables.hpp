@@ -10,6 +10,7 @@
 
 #include "ops/ep/rows.hpp"
 #include "ops/low_latency/shared_experts.hpp"
+#include "runtime/core_context.hpp"
 #include "shmem/types.hpp"
 
 namespace shmoe::ops {
@@ -26,6 +27,7 @@ enum class LowLatencyStage : std::uint8_t {
 struct LowLatencyTables {
   LowLatencyStage stage = LowLatencyStage::empty;
   std::uint64_t round = 0;  // which low-latency dispatch of the communicator this was, from 1 on
+  runtime::CommunicatorId communicator;
   std::int64_t tokens = 0;
   std::int32_t topk = 0;
   std::int32_t columns = 0;  // N + E
@@ -53,6 +55,7 @@ struct LowLatencyTables {
   std::uint64_t owner_of = 0;             // ExpertMap::hash() of the map that `owner` and `shared` were made of
   std::uint64_t combine_round = 0;
   std::optional<Offset> combined_from;  // the answers that peers may still read
+  std::int64_t combined_capacity = 0;   // as combine_begin was told
 
   [[nodiscard]] std::int32_t pairs_of_token() const { return topk + shared.experts; }
   /// Where the row of a pair of rank `me` lies; nothing where the pair was not sent.

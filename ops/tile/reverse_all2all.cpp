@@ -1,5 +1,6 @@
 #include "ops/tile/reverse_all2all.hpp"
 
+#include "ops/ep/place.hpp"
 #include "ops/tile/credits.hpp"
 #include "ops/tile/residency.hpp"
 #include "ops/tile/tile.hpp"
@@ -139,12 +140,6 @@ std::string fault_text(const runtime::Communicator& comm, const All2AllArgs& arg
   if (args.x.size() != tensor || args.y.size() != tensor) {
     return fmt::format("x has {} bytes and y {}; S*R*H*D elements are {}", args.x.size(), args.y.size(), tensor);
   }
-  const std::uint64_t block = comm.map().size.value();
-  const std::uint64_t needed = tasks.buffer_bytes().value();
-  if (args.buffers.value() > block || needed > block - args.buffers.value()) {
-    return fmt::format("{} bytes of buffers at offset {} reach past the end of the block ({} bytes)", needed,
-                       args.buffers, block);
-  }
   const shmem::SlotFamily& signals = args.signals;
   const bool enough = signals.buffers >= static_cast<std::uint32_t>(tiling.buffers) &&
                       signals.sources >= static_cast<std::uint32_t>(comm.ranks()) &&
@@ -160,6 +155,19 @@ std::string fault_text(const runtime::Communicator& comm, const All2AllArgs& arg
   if (!missing) return {};
   return fmt::format("{} programs on {} cores would never end: {}. Launch at most {}", programs, comm.cores(), *missing,
                      comm.cores());
+}
+
+/// Of tensors and buffers of the right sizes.
+std::optional<Error> memory_fault(const runtime::Communicator& comm, const All2AllArgs& args) {
+  const std::uint64_t bytes = All2AllTasks(args.shape, args.tiling, comm.ranks()).buffer_bytes().value();
+  const RowBuffer buffers{.name = "the buffers", .at = args.buffers, .rows = bytes == 0 ? 0 : 1, .row_bytes = bytes};
+  if (std::optional<Error> fault = place_fault(buffers, comm)) return fault;
+  const OwnMemory own = own_part(buffers, comm);
+  const OwnMemory x{"x", args.x};
+  const OwnMemory y{"y", args.y};
+  if (std::optional<Error> fault = overlap_fault(x, y, comm.rank())) return fault;
+  if (std::optional<Error> fault = overlap_fault(x, own, comm.rank())) return fault;
+  return overlap_fault(y, own, comm.rank());
 }
 
 Result<void> all2all(runtime::Communicator& comm, All2AllWay way, const All2AllArgs& args) {
@@ -220,6 +228,8 @@ Handshake all2all_handshake(const runtime::Communicator& comm, All2AllWay way, c
   Handshake handshake{card, std::nullopt};
   if (std::string text = fault_text(comm, args); !text.empty()) {
     handshake.fault = fault_of(comm.rank(), Errc::invalid_argument, fmt::format("{}: {}", name_of(way), text));
+  } else {
+    handshake.fault = memory_fault(comm, args);
   }
   return handshake;
 }

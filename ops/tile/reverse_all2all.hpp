@@ -53,9 +53,10 @@ shmem::SlotFamily declare_all2all(shmem::SlotPlan& plan, const shmem::BlockMap& 
 ///
 /// Shapes:  S >= 0, H, D >= 1, the same on every rank; bs, bd, B >= 1 of any size
 /// Order:   on return y is complete and x may change; nobody writes the buffers any more
-/// Errors:  in safe on every rank the same, and nothing sent: mismatch of shape, tiling, programs, merge, buffers, slots or
-///          heaps; invalid_argument of x, y, buffers or slots that are too small, and of more programs than cores where one
-///          that runs needs one that never begins. Of waits, each rank its own: peer_lost, aborted, deadlock, deadline
+/// Errors:  in safe on every rank the same, and nothing sent: mismatch of shape, tiling, programs, merge, buffers,
+///          slots or heaps; invalid_argument of x, y, buffers or slots that are too small, of buffers over slots, of
+///          any of them over each other, and of more programs than cores where one that runs needs one that never
+///          begins. Of waits, each rank its own: peer_lost, aborted, deadlock, deadline
 Result<void> reverse_all2all(runtime::Communicator& comm, const All2AllArgs& args);
 
 /// The other way back.

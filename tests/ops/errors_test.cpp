@@ -235,7 +235,7 @@ TEST_CASE("more choices of a token than experts are refused") {
   const EpCase good = make_case(10, {.experts = 4, .topk = 4});
   const EpCase many = make_case(10, {.experts = 4, .topk = 5});
   check_refused(refusal_of(good, step_with(good, many)), Errc::invalid_argument,
-                "rank 1: layout: top-k is 5 of 4 experts");
+                "rank 1: layout: top-k is 5 of 4 experts: pass 1 to 4");
 }
 
 TEST_CASE("tables of a notify that failed are refused") {
@@ -272,7 +272,8 @@ TEST_CASE("arguments of dispatch that do not fit each other") {
                 "rank 3: token 0, k 0: expert id 99 is not the one layout and notify counted");
   check_refused(refused([](ops::DispatchArgs& args) { args.recv_x = Offset{std::uint64_t{1} << 40}; }),
                 Errc::invalid_argument, "lie neither in the heap");
-  check_refused(refused([](ops::DispatchArgs& args) { args.hidden = 0; }), Errc::invalid_argument, "0 elements");
+  check_refused(refused([](ops::DispatchArgs& args) { args.hidden = 0; }), Errc::invalid_argument,
+                "rank 3: dispatch_normal: hidden is 0");
 }
 
 TEST_CASE("dispatch and combine refuse another owner map than notify's") {
@@ -351,7 +352,7 @@ TEST_CASE("T43: counts that would cover flags, or lie across two numbers, are re
   const auto flags = [](runtime::Communicator& comm, const Room&) { return comm.map().barrier.at; };
   const auto across = [](runtime::Communicator&, const Room& room) { return room.counts[0] + Bytes{2}; };
   const std::string text = "rank 1: layout: num_tokens_per_expert";
-  check_refused(refusal_of(good, counted_at(flags)), Errc::invalid_argument, text + ": 16 rows of 4 bytes at offset");
+  check_refused(refusal_of(good, counted_at(flags)), Errc::invalid_argument, text + ": 16 x 4 bytes at offset");
   check_refused(refusal_of(good, counted_at(across)), Errc::invalid_argument, text + " at offset");
 }
 

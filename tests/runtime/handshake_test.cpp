@@ -1,5 +1,6 @@
 // The handshake at the entry of an operator: one clear error on every rank, and the job goes on.
 
+#include <cstring>
 #include <functional>
 #include <numeric>
 
@@ -201,6 +202,23 @@ TEST_CASE("a fault comes before a mismatch") {
   }
 }
 
+TEST_CASE("a card that was torn is told as one, whoever's it is") {
+  for (const Rank torn : {Rank{0}, Rank{2}}) {
+    const Outcomes errors = handshake(3, 2, [&](Rank rank) {
+      Call call{usual_card()};
+      // The digest of another card and the fields of this one.
+      const CallCard other = CallCard("combine");
+      if (rank == torn) std::memcpy(static_cast<void*>(&call.card), &other, sizeof(std::uint64_t));
+      return call;
+    });
+    for (const auto& error : errors) {
+      REQUIRE(error);
+      CHECK(error->code == Errc::mismatch);
+      CHECK(error->context.find(fmt::format("the call card of rank {} cannot be read", torn)) != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("a long text is cut, the same everywhere") {
   const Outcomes errors = handshake(3, 2, [&](Rank rank) {
     Call call{usual_card()};
@@ -258,10 +276,11 @@ TEST_CASE("a card that does not fit, and a fault without a code, break the contr
   CHECK_THROWS_AS(CallCard("a name of more than 23 characters"), ContractViolation);
   CHECK_THROWS_AS(CallCard("op").with("more than 15 characters", 1), ContractViolation);
   CallCard full("op");
-  for (std::size_t i = 0; i < CallCard::kFields; ++i) full.with("field", 1);
-  CHECK_THROWS_AS(full.with("one more", 1), ContractViolation);
   full.with_ranks("group", {});
   CHECK_THROWS_AS(full.with_ranks("another", {}), ContractViolation);
+  for (std::size_t i = 0; i < CallCard::kFields; ++i) full.with("field", 1);
+  CHECK_THROWS_AS(full.with("one more", 1), ContractViolation);
+  CHECK_THROWS_AS(full.with_ranks("late", {}), ContractViolation);
   const Outcomes outcomes = run_ranks(2, small_config(1), [](World& world) {
     return world.all().launch("op", [&](CoreContext& context) {
       ZeroBufferSync sync(context);

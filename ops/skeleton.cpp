@@ -21,7 +21,7 @@ Handshake rotate_handshake(const RotateArgs& args, const shmem::BlockMap& map, R
   const std::uint64_t size = map.size.value();
   if (args.inbox.value() > size || args.row.size() > size - args.inbox.value()) {
     handshake.fault = fault_of(rank, Errc::invalid_argument,
-                               fmt::format("rotate: {} bytes at offset {} reach past the end of the block ({} bytes)",
+                               fmt::format("{} bytes at offset {} reach past the end of the block ({} bytes)",
                                            args.row.size(), args.inbox, size));
   }
   return handshake;

@@ -42,7 +42,7 @@ SlotFamily SlotPlan::declare(SlotFamily family) {
 
 const SlotFamily& SlotPlan::family(std::string_view name) const {
   const auto found = std::find_if(families_.begin(), families_.end(), [&](const auto& f) { return f.name == name; });
-  SHMOE_EXPECTS(found != families_.end(), "no slot family has the name {}", name);
+  SHMOE_EXPECTS(found != families_.end(), "no slot family has the name {}: declare it in Config::declare_slots", name);
   return *found;
 }
 

@@ -232,11 +232,11 @@ std::optional<Error> a2e_fault(const A2eArgs& args, const runtime::Communicator&
     text = received_text(args, comm.rank());
   }
   if (text.empty() && !expert) text = batch_text(args);
-  if (!text.empty()) return fault_of(comm.rank(), Errc::invalid_argument, fmt::format("a2e: {}", text));
+  if (!text.empty()) return fault_of(comm.rank(), Errc::invalid_argument, std::move(text));
   const auto rows = static_cast<std::int64_t>(args.x.size() / shape.row_bytes());
   if (rows <= shape.max_batch) return std::nullopt;
   return fault_of(comm.rank(), Errc::capacity_exceeded,
-                  fmt::format("a2e: a batch of {} rows, max_batch is {}", rows, shape.max_batch));
+                  fmt::format("a batch of {} rows, max_batch is {}", rows, shape.max_batch));
 }
 
 }  // namespace
@@ -253,7 +253,7 @@ runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const A
 Handshake a2e_handshake(const A2eArgs& args, const runtime::Communicator& comm) {
   Handshake handshake = afd_handshake("a2e", args.place, comm);
   if (!handshake.fault) handshake.fault = a2e_fault(args, comm);
-  if (!handshake.fault) handshake.fault = workspace_fault("a2e", args.workspace, share_of(args, comm), comm);
+  if (!handshake.fault) handshake.fault = workspace_fault(args.workspace, share_of(args, comm), comm);
   return handshake;
 }
 

@@ -158,10 +158,10 @@ Handshake e2a_handshake(const E2aArgs& args, const runtime::Communicator& comm) 
   handshake.card.with("a2e round", static_cast<std::int64_t>(args.a2e.round));
   if (handshake.fault) return handshake;
   if (std::string text = e2a_text(args, comm); !text.empty()) {
-    handshake.fault = fault_of(comm.rank(), Errc::invalid_argument, fmt::format("e2a: {}", text));
+    handshake.fault = fault_of(comm.rank(), Errc::invalid_argument, std::move(text));
     return handshake;
   }
-  handshake.fault = workspace_fault("e2a", args.workspace, share_of(args, comm), comm);
+  handshake.fault = workspace_fault(args.workspace, share_of(args, comm), comm);
   return handshake;
 }
 

@@ -162,7 +162,11 @@ std::string published_refusal(const AfdShape& shape, const runtime::Communicator
   }
   if (shape.topk > 8) return fmt::format("topk is {}; the published host takes 1 to 8", shape.topk);
   if (comm.cores() < 4) {
-    return fmt::format("{} cores: the published kernel needs 4 at least, two of them for ids and scales", comm.cores());
+    return fmt::format(
+        "{} cores: the published kernel needs 4 at least, two of them for ids and scales: raise SHMOE_CORES, or take "
+        "the "
+        "profile safe",
+        comm.cores());
   }
   return {};
 }
@@ -170,7 +174,7 @@ std::string published_refusal(const AfdShape& shape, const runtime::Communicator
 std::string published_refusal(std::int64_t batch, std::span<const std::uint8_t> active_mask) {
   if (!active_mask.empty()) return "the published kernel ignores the active mask: take the profile safe";
   if (batch >= 1 && batch <= 1024) return {};
-  return fmt::format("a batch of {} rows; the published host takes 1 to 1024", batch);
+  return fmt::format("a batch of {} rows; the published host takes 1 to 1024: take the profile safe for others", batch);
 }
 
 void published_a2e_kernel(runtime::CoreContext& context, const A2eArgs& args, A2eTables& tables) {

@@ -138,17 +138,16 @@ std::optional<Error> notify_fault(const NotifyArgs& args, Rank rank, std::int32_
   if (args.experts.ranks() != ranks) {
     return fault_of(
         rank, Errc::invalid_argument,
-        fmt::format("notify: the expert map is for {} ranks, the communicator has {}", args.experts.ranks(), ranks));
+        fmt::format("the expert map is for {} ranks, the communicator has {}", args.experts.ranks(), ranks));
   }
   if (args.experts.experts() != args.layout.experts) {
-    return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("notify: the expert map has {} experts, layout counted {}", args.experts.experts(),
-                                args.layout.experts));
-  }
-  if (args.expert_alignment < 1 || args.expert_alignment > kMostAlignment) {
     return fault_of(
         rank, Errc::invalid_argument,
-        fmt::format("notify: expert_alignment is {}, not in [1, {}]", args.expert_alignment, kMostAlignment));
+        fmt::format("the expert map has {} experts, layout counted {}", args.experts.experts(), args.layout.experts));
+  }
+  if (args.expert_alignment < 1 || args.expert_alignment > kMostAlignment) {
+    return fault_of(rank, Errc::invalid_argument,
+                    fmt::format("expert_alignment is {}, not in [1, {}]", args.expert_alignment, kMostAlignment));
   }
   return std::nullopt;
 }
@@ -201,7 +200,7 @@ void notify_kernel(runtime::CoreContext& context, const NotifyArgs& args, const 
 Result<void> notify(runtime::Communicator& comm, const NotifyArgs& args, NotifyTables& tables) {
   Handshake handshake = notify_handshake(args, comm.rank(), comm.ranks(), comm.heap_history());
   if (!handshake.fault) {
-    handshake.fault = workspace_fault("notify", args.workspace, notify_share(args.experts.experts()), comm);
+    handshake.fault = workspace_fault(args.workspace, notify_share(args.experts.experts()), comm);
   }
   prepare_notify(args, comm.rank(), tables);
   Result<void> done = launch_collective(comm, "notify", handshake, [&](runtime::CoreContext& context) {

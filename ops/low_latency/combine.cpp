@@ -219,7 +219,7 @@ std::optional<Error> combine_fault(const CombineLowLatencyArgs& args, const runt
   if (std::optional<Error> fault = ori_x_fault(args, comm.rank())) return fault;
   if (std::optional<Error> fault = answers_fault(args, comm)) return fault;
   if (std::optional<Error> fault = combine_option_fault(args, comm)) return fault;
-  return workspace_fault("combine_low_latency", args.workspace, share_of(args), comm);
+  return workspace_fault(args.workspace, share_of(args), comm);
 }
 
 enum class CombinePart : std::uint8_t { whole, tell };

@@ -50,7 +50,7 @@ TEST_CASE("links: a line that says nothing is named, with what to write") {
     CAPTURE(line);
     CHECK(fault_in(fmt::format("ranks 2\n\n{}\n", line).c_str()) ==
           fmt::format("links:3: '{}': write \"FROM TO SPEED\", two ranks of 0 to 1, or * for all, and a number of MB/s "
-                      "above 0, or none",
+                      "above 0, or none; a remark begins with #",
                       line));
   }
   const Result<LinkSpeeds> missing = LinkSpeeds::load("/nonexistent/links");

@@ -58,7 +58,7 @@ MoeReport report_of(const runtime::World& world, const MoePlan& plan, const Rout
           .weak_seed = world.config().weak_seed,
           .views = world.config().views,
           .links = world.config().links ? world.config().links->name() : std::string{},
-          .faults = world.config().faults.empty() ? std::string{} : world.config().faults.name,
+          .faults = world.config().faults.faults.empty() ? std::string{} : world.config().faults.name,
           .cores = world.config().cores,
           .experts = source.experts(),
           .topk = source.topk(),

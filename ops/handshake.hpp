@@ -28,7 +28,7 @@ struct Handshake {
 /// Errors:  as the kernel.
 inline Result<void> launch_collective(runtime::Communicator& comm, std::string_view op, const Handshake& handshake,
                                       runtime::Kernel kernel) {
-  if (handshake.fault && !comm.profile().handshake) return *handshake.fault;
+  if (handshake.fault && !comm.profile().handshake) return Error(*handshake.fault).within(op);
   return comm.launch(op, kernel);
 }
 

@@ -36,21 +36,21 @@ void* Scratch::do_allocate(std::size_t bytes, std::size_t alignment) {
   return share_.data() + std::exchange(taken_, taken_ + size);
 }
 
-std::optional<Error> workspace_fault(std::string_view op, std::span<const std::byte> workspace, Bytes share,
+std::optional<Error> workspace_fault(std::span<const std::byte> workspace, Bytes share,
                                      const runtime::Communicator& comm) {
   if (workspace.empty()) return std::nullopt;
   const Bytes needed = share * static_cast<std::uint64_t>(comm.cores());
   if (workspace.size() < needed.value()) {
     return fault_of(comm.rank(), Errc::invalid_argument,
-                    fmt::format("{}: the workspace has {} bytes, {} are needed, {} for each of {} cores: allocate what "
+                    fmt::format("the workspace has {} bytes, {} are needed, {} for each of {} cores: allocate what "
                                 "workspace_size says",
-                                op, workspace.size(), needed, share, comm.cores()));
+                                workspace.size(), needed, share, comm.cores()));
   }
   const auto at = reinterpret_cast<std::uintptr_t>(workspace.data());
   if (at % kWorkspaceAlignment == 0) return std::nullopt;
   return fault_of(comm.rank(), Errc::invalid_argument,
-                  fmt::format("{}: the workspace begins {} bytes behind a multiple of {}: take it from new or a vector",
-                              op, at % kWorkspaceAlignment, kWorkspaceAlignment));
+                  fmt::format("the workspace begins {} bytes behind a multiple of {}: take it from new or a vector",
+                              at % kWorkspaceAlignment, kWorkspaceAlignment));
 }
 
 }  // namespace shmoe::ops

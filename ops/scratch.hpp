@@ -57,7 +57,7 @@ class Scratch final : public std::pmr::memory_resource {
 /// What is wrong with the workspace of a call that needs `share` bytes for each core; none is no fault.
 ///
 /// Errors:  invalid_argument with the bytes needed and given
-std::optional<Error> workspace_fault(std::string_view op, std::span<const std::byte> workspace, Bytes share,
+std::optional<Error> workspace_fault(std::span<const std::byte> workspace, Bytes share,
                                      const runtime::Communicator& comm);
 
 }  // namespace shmoe::ops

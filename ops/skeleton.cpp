@@ -22,9 +22,8 @@ Handshake rotate_handshake(const RotateArgs& args, const shmem::BlockMap& map, R
   if (args.inbox.value() > size || args.row.size() > size - args.inbox.value()) {
     handshake.fault = fault_of(
         rank, Errc::invalid_argument,
-        fmt::format(
-            "rotate: {} bytes at offset {} reach past the end of the block ({} bytes): take the inbox from allocate",
-            args.row.size(), args.inbox, size));
+        fmt::format("{} bytes at offset {} reach past the end of the block ({} bytes): take the inbox from allocate",
+                    args.row.size(), args.inbox, size));
   }
   return handshake;
 }

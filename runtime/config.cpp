@@ -71,7 +71,7 @@ bool parse_ipc_window(std::string_view text, Config& config) {
   return mebibytes.has_value();
 }
 bool parse_communicators(std::string_view text, Config& config) {
-  return assign(config.communicators, number(text, 1, 64));
+  return assign(config.communicators, number(text, 1, Config::kMostCommunicators));
 }
 bool parse_generation(std::string_view text, Config& config) {
   return assign(config.generation, number(text, 0, 1'000'000));
@@ -134,7 +134,7 @@ constexpr std::array kSettings{
             "symmetric heap of a communicator, in steps of 2MiB; reserved and not committed", parse_heap},
     Setting{"CAM_BUFFSIZE", "", "MiB, 0 to 1048576", "published name of SHMOE_BUFFSIZE, which wins over it",
             parse_ipc_window},
-    Setting{"SHMOE_BUFFSIZE", "204", "MiB, 0 to 1048576", "data of the ipc window, reserved for detour collectives",
+    Setting{"SHMOE_BUFFSIZE", "204", "MiB, 0 to 1048576", "data of the ipc window, used by detour collectives",
             parse_ipc_window},
     Setting{"SHMOE_COMMUNICATORS", "8", "1 to 64", "communicators a rank can be in at the same time",
             parse_communicators},

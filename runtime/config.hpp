@@ -29,7 +29,7 @@ struct Config {
   Profile profile = kSafe;
   Bytes heap{0};                   // symmetric heap of a communicator, reserved, not committed
   Bytes ipc_data{0};               // ipc window of a communicator
-  std::int32_t communicators = 0;  // blocks per segment
+  std::int32_t communicators = 0;  // blocks per segment, kMostCommunicators at most
   std::int32_t generation = 0;     // only ranks of one generation of a job find each other
   std::chrono::milliseconds bootstrap_timeout{0};
   std::chrono::milliseconds wait_limit{0};  // deadline of every wait; 0: none
@@ -43,6 +43,8 @@ struct Config {
   bool prove = true;         // waits that can never end are looked for
   std::string verdict_file;  // where a proven deadlock is written as JSON; empty: nowhere
   std::string log_level;
+
+  static constexpr std::int32_t kMostCommunicators = 64;
 
   // Of the program, without a variable.
   std::string comm_id;  // a.b.c.d:port where the ranks meet; empty: the environment says

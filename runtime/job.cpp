@@ -195,10 +195,11 @@ std::shared_ptr<RankFaults> faults_of(const Config& config, Rank rank) {
 
 Result<void> check_plans(const Config& config, const JobShape& shape, bool threads) {
   if (config.links && config.links->ranks() != shape.ranks) {
-    return Error{
-        .code = Errc::invalid_argument,
-        .context = fmt::format("the links are those of {} ranks, the job has {}: write \"ranks {}\" into the file",
-                               config.links->ranks(), shape.ranks, shape.ranks)};
+    return Error{.code = Errc::invalid_argument,
+                 .context = fmt::format(
+                     "{} has links of {} ranks, the job has {}: write \"ranks {}\" and their links there, or "
+                     "start {} ranks",
+                     config.links->name(), config.links->ranks(), shape.ranks, shape.ranks, config.links->ranks())};
   }
   return config.faults.check({.ranks = shape.ranks, .cores = config.cores, .slots = shape.slots, .threads = threads});
 }

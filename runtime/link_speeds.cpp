@@ -95,7 +95,10 @@ Result<LinkSpeeds> LinkSpeeds::parse(std::string_view text, std::string_view nam
                      "to {}, or none; a remark begins with #",
                      name, number, bootstrap::quoted(line), links->ranks() - 1, kLeastSpeed, kMostSpeed)};
   }
-  if (links) return *std::move(links);
+  if (links) {
+    links->name_ = name;
+    return *std::move(links);
+  }
   return Error{
       .code = Errc::invalid_argument,
       .context = fmt::format("{}: no links: write \"ranks N\", then \"FROM TO SPEED\" for each slow link", name)};
@@ -119,7 +122,13 @@ Result<LinkSpeeds> LinkSpeeds::load(const std::string& path) {
 
 double LinkSpeeds::seconds(Rank from, Rank to, Bytes size) const {
   if (from == to) return 0;
-  SHMOE_EXPECTS(exists(from, to), "rank {} writes to rank {}: there is no link between them", from, to);
+  if (!exists(from, to)) {
+    contract_violated(
+        "", SourceSite::here(),
+        fmt::format("rank {} writes to rank {}, and {} has no link {} -> {}: give it one there, or take an "
+                    "operator, a group or ranks that need none (`shmoe choose --links`)",
+                    from, to, name_, from, to));
+  }
   const double speed = speeds_[index(from, to)];
   return speed == kNoLimit ? 0 : static_cast<double>(size.value()) / speed;
 }

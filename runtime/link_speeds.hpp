@@ -3,9 +3,9 @@
 //
 //   # four ranks; what is not named has no limit, and a later line wins
 //   ranks 4
-//   * * 8000      MB/s from every rank to every other one
-//   0 1 50        MB/s from rank 0 to rank 1
-//   2 1 none      no link
+//   * * 8000      # MB/s from every rank to every other one
+//   0 1 50        # MB/s from rank 0 to rank 1
+//   2 1 none      # no link
 
 #include <cstdint>
 #include <optional>
@@ -30,6 +30,8 @@ class LinkSpeeds {
   static Result<LinkSpeeds> load(const std::string& path);
 
   [[nodiscard]] std::int32_t ranks() const { return ranks_; }
+  /// Of the file, for messages.
+  [[nodiscard]] const std::string& name() const { return name_; }
   /// Units:   bytes a second; 0 is no link
   void set(Rank from, Rank to, double speed) { speeds_[index(from, to)] = speed; }
   [[nodiscard]] bool exists(Rank from, Rank to) const { return speeds_[index(from, to)] > 0; }
@@ -50,6 +52,7 @@ class LinkSpeeds {
 
   std::int32_t ranks_;
   std::vector<double> speeds_;
+  std::string name_ = "the links";
 };
 
 /// In the words of a file, each link that has a limit, or is none, in a line.

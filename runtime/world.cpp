@@ -133,7 +133,11 @@ Result<void> World::State::check_members(CommunicatorId id, std::span<const Rank
     return Error{.code = Errc::invalid_argument, .context = std::move(text)};
   };
   if (id.value() < 0 || id.value() >= job.config.communicators) {
-    return invalid(fmt::format("communicator {} of {}: raise SHMOE_COMMUNICATORS", id, job.config.communicators));
+    const std::int32_t count = job.config.communicators;
+    const bool may_grow = id.value() >= count && id.value() < Config::kMostCommunicators;
+    return invalid(
+        fmt::format("communicator {} of {}, numbered from 0: {}", id, count,
+                    may_grow ? "raise SHMOE_COMMUNICATORS, or take a lower number" : "take a number of them"));
   }
   if (communicators.contains(id)) return invalid(fmt::format("communicator {} is in use on rank {}", id, job.rank));
   std::set<Rank> seen;

@@ -11,7 +11,8 @@ std::string to_string(const Error& error) {
 }
 
 void contract_violated(const char* condition, SourceSite site, std::string message) {
-  throw ContractViolation(fmt::format("contract violated: {} [{}] at {}:{}", message, condition, site.file, site.line));
+  const std::string which = *condition == '\0' ? "" : fmt::format(" [{}]", condition);
+  throw ContractViolation(fmt::format("contract violated: {}{} at {}:{}", message, which, site.file, site.line));
 }
 
 }  // namespace shmoe

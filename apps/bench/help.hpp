@@ -59,7 +59,8 @@ inline constexpr const char* kLlHelp =
     "A time is from the first rank's start to the last rank's end of one call. Of two ranks, ll.round_trips says what\n"
     "dispatch and combine take together, over the least: two bare flags there and back, the fastest bare copies of "
     "the\n"
-    "rows to their places, and the fastest bare reads of the answers where combine reads them.";
+    "rows to their places, and the fastest bare reads of the answers where combine reads them: the median of the\n"
+    "ratios of the blocks, which is not quite the ratio of the medians beside it.";
 inline constexpr const char* kAfdHelp =
     "How long a2e and e2a take, where attention and experts have ranks of their own, beside sends and receives of "
     "MPI.\n\n"

@@ -113,7 +113,7 @@ class LlReport {
         "\nboth calls {:.2f} us; the least {:.2f} us: two flags there and back {:.2f}, copies of the rows {:.2f}, "
         "reads of "
         "the answers {:.2f}\n"
-        "both calls over the least: {:.2f} ({:.2f} to {:.2f})\n",
+        "both calls over the least, the median of the ratios of the blocks: {:.2f} ({:.2f} to {:.2f})\n",
         *row.ours_us, estimate(least).median, estimate(flags).median * 2 / kFlagRounds, estimate(copies).median,
         estimate(reads).median, quotient.median, quotient.low, quotient.high);
     report_.rows.push_back(std::move(row));

@@ -224,17 +224,26 @@ void add_cores(CLI::App& command, BenchOptions& options) {
       ->type_name("C");
 }
 
-void add_rows(CLI::App& command, BenchOptions& options) {
+/// Of one benchmark.
+struct RowDefaults {
+  std::int64_t tokens = EpShape{}.tokens;
+  std::int32_t topk = EpShape{}.topk;
+  std::int64_t blocks = EpPlan{}.blocks;
+};
+constexpr std::int64_t kFewTokens = 1;
+constexpr std::int32_t kComparedTopk = 9;
+
+void add_rows(CLI::App& command, BenchOptions& options, const RowDefaults& defaults) {
   EpShape& shape = options.ep.shape;
   std::vector<std::string> dtypes;
   for (const DType dtype : kDtypes) dtypes.emplace_back(name_of(dtype));
-  command.add_option("--tokens", shape.tokens, "tokens of a rank, default 128; of ll 1")
+  command.add_option("--tokens", shape.tokens, fmt::format("tokens of a rank, default {}", defaults.tokens))
       ->check(CLI::Range(0, 1 << 20).description(""))
       ->type_name("T");
   command.add_option("--hidden", shape.hidden, "columns of a row, default 7168")
       ->check(CLI::Range(1, 1 << 20).description(""))
       ->type_name("H");
-  command.add_option("--topk", shape.topk, "experts of a token, default 8; of topk 9")
+  command.add_option("--topk", shape.topk, fmt::format("experts of a token, default {}", defaults.topk))
       ->check(CLI::Range(1, 4096).description(""))
       ->type_name("K");
   command.add_option("--experts", shape.experts, "experts of all ranks, default 256")
@@ -246,15 +255,17 @@ void add_rows(CLI::App& command, BenchOptions& options) {
   command.add_option("--seed", shape.seed, "of the routing and the tokens, default 1")
       ->check(within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
       ->type_name("S");
-  command.add_option("--blocks", options.ep.blocks, "measured calls of each kind, default 40; of ll 400")
+  command
+      .add_option("--blocks", options.ep.blocks,
+                  fmt::format("measured calls of each kind, default {}", defaults.blocks))
       ->check(CLI::Range(1, 1'000'000).description(""))
       ->type_name("N");
   add_cores(command, options);
   add_json(command, options);
 }
 
-void add_shape(CLI::App& command, BenchOptions& options) {
-  add_rows(command, options);
+void add_shape(CLI::App& command, BenchOptions& options, const RowDefaults& defaults = {}) {
+  add_rows(command, options, defaults);
   command.add_flag("--cold", options.ep.cold, "sweep the caches before each call");
   command.add_flag("--small-pages", options.small_pages, "keep all rows off huge pages, ours too");
 }
@@ -304,7 +315,7 @@ class CommandLine {
   CommandLine() {
     add("ep", kEpHelp, run_ep, [&](CLI::App& app) { add_shape(app, options_); });
     add("topk", kTopkHelp, run_topk, [&](CLI::App& app) {
-      add_shape(app, options_);
+      add_shape(app, options_, {.topk = kComparedTopk});
       app.add_option("--against", options_.against, "the other top k, default 8")
           ->check(CLI::Range(1, 4096).description(""))
           ->type_name("K");
@@ -313,7 +324,7 @@ class CommandLine {
     add("notes", kNotesHelp, run_notes, [&](CLI::App& app) { add_shape(app, options_); });
     add("inspection", kInspectionHelp, run_inspection, [&](CLI::App& app) { add_shape(app, options_); });
     add("ll", kLlHelp, run_ll, [&](CLI::App& app) {
-      add_rows(app, options_);
+      add_rows(app, options_, {.tokens = kFewTokens, .blocks = LlPlan{}.blocks});
       app.add_option("--compute", options_.compute_us, "microseconds of computing before each call, default 0")
           ->check(CLI::Range(0, 1'000'000).description(""))
           ->type_name("US");
@@ -363,6 +374,15 @@ class CommandLine {
     }
     const auto chosen = std::ranges::find_if(commands_, [](const Command& command) { return command.app->parsed(); });
     finish_options(*chosen->app);
+    for (const char* setting : {"SHMOE_LINKS", "SHMOE_FAULTS"}) {
+      const char* value = std::getenv(setting);
+      if (value == nullptr || *value == '\0') continue;
+      runtime::tell_alike([&] {
+        say("shmoe bench: {} holds our side back and not MPI beside it, so no ratio would mean anything: unset it",
+            setting);
+      });
+      return 1;
+    }
     return chosen->body(options_);
   }
 
@@ -381,11 +401,11 @@ class CommandLine {
     options_.afd.dtype = options_.ep.shape.dtype;
     if (options_.small_pages) ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     if (chosen.get_name() == "ll") {
-      if (chosen.count("--tokens") == 0) options_.ep.shape.tokens = kDefaultFewTokens;
+      if (chosen.count("--tokens") == 0) options_.ep.shape.tokens = kFewTokens;
       if (chosen.count("--blocks") == 0) options_.ep.blocks = LlPlan{}.blocks;
     }
     const bool compares = chosen.get_name() == "topk";
-    if (compares && chosen.count("--topk") == 0) options_.ep.shape.topk = kDefaultComparedTopk;
+    if (compares && chosen.count("--topk") == 0) options_.ep.shape.topk = kComparedTopk;
   }
 
   [[nodiscard]] std::string fault_of(const CLI::ParseError& error, int argc, char** argv) const {
@@ -401,9 +421,6 @@ class CommandLine {
     const std::string name = "shmoe bench " + chosen.front()->get_name();
     return fmt::format("{}: {}; see {} --help", name, text, name);
   }
-
-  static constexpr std::int32_t kDefaultComparedTopk = 9;
-  static constexpr std::int64_t kDefaultFewTokens = 1;
 
   CLI::App app_{"", "shmoe bench"};
   BenchOptions options_;

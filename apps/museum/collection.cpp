@@ -109,4 +109,21 @@ std::vector<Exhibit> collection() {
   };
 }
 
+std::vector<LeftOut> left_out() {
+  return {
+      {.name = "F9",
+       .why = "every wait acquires, so a poll without it cannot be written; what it leads to, one round taken twice, "
+              "is F2 on all ranks and F3 on one"},
+      {.name = "H16",
+       .why = "the same as S1, which shows the barriers alone; `shmoe moe --profile faithful-2026-07 --tokens 0` shows "
+              "it in the operator"},
+      {.name = "D15", .why = "needs a fused matrix product, which is not built yet"},
+      {.name = "D16", .why = "needs a fused matrix product, which is not built yet"},
+      {.name = "D17", .why = "needs a fused matrix product, which is not built yet"},
+      {.name = "D18", .why = "needs the published order of tiles, which no operator has"},
+      {.name = "D19", .why = "needs translated pointers, which no operator has: places are offsets"},
+      {.name = "D20", .why = "needs a device with one request in flight for each peer"},
+  };
+}
+
 }  // namespace shmoe::apps

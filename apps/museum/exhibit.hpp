@@ -37,6 +37,13 @@ struct Exhibit {
 /// All of them, in the order of the catalogue.
 std::vector<Exhibit> collection();
 
+/// A hazard of the catalogues that has no exhibit.
+struct LeftOut {
+  std::string name;
+  std::string why;  // as in README.md
+};
+std::vector<LeftOut> left_out();
+
 /// One kernel, on every rank.
 inline std::function<Result<void>(runtime::World&)> kernel(const char* op,
                                                            std::function<void(runtime::CoreContext&)> body) {

@@ -1,4 +1,4 @@
-// failed
+// mismatch
 #include "apps/museum/afd.hpp"
 #include "apps/museum/exhibits.hpp"
 
@@ -8,7 +8,7 @@ Exhibit uneven_ratio() {
   return {
       .name = "H15",
       .what = "five attention ranks on two expert ranks: the way back counts rows otherwise than the way there",
-      .expected = "failed",
+      .expected = "mismatch",
       .story =
           "Expert rank 1 serves two attention ranks, expert rank 0 three. a2e divides a batch by the larger number "
           "on both, e2a by the own one: of 12 rows a2e puts the second batch at row 4, and e2a takes it from row 6. "

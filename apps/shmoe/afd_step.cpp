@@ -3,9 +3,27 @@
 #include "apps/shmoe/collective.hpp"
 #include "apps/shmoe/payload.hpp"
 #include "apps/shmoe/timed.hpp"
+#include "ops/afd/published.hpp"
+#include "shmem/copy.hpp"
 #include "shmem/quantise.hpp"
 
 namespace shmoe::apps {
+
+namespace {
+
+/// No longer than the batches need; the published ones are 800 MiB.
+ops::PublishedSizes published_sizes(const ops::AfdShape& shape) {
+  ops::PublishedSizes sizes{.half = {}, .flags = Bytes{4096}};  // flags lie in slots
+  const Bytes blocks = Bytes{512} * static_cast<std::uint64_t>(shape.ranks.ranks());
+  sizes.half = Bytes{round_up((sizes.flags + blocks + ops::PublishedWindow(shape).end(shape.max_batch)).value(), 4096)};
+  return sizes;
+}
+
+}  // namespace
+
+ops::AfdShape afd_shape(const MoeShape& shape, const ops::Assignment& ranks, std::int32_t topk) {
+  return {.ranks = ranks, .hidden = shape.hidden, .topk = topk, .dtype = shape.dtype, .quant = shape.quant};
+}
 
 std::vector<std::byte> attend(const MoeShape& shape, const Batch& batch, Rank rank, std::int64_t number) {
   const std::size_t row = ops::row_bytes(shape.dtype, shape.hidden);
@@ -28,6 +46,7 @@ Result<void> AfdPipeline::make_room(std::int64_t most) {
     if (auto freed = comm_.free(window_); !freed) return freed;
   }
   shape_.max_batch = most;
+  shape_.published = published_sizes(shape_);
   const auto at = comm_.allocate(ops::afd_window_bytes(shape_, comm_.profile()));
   if (at) window_ = *at;
   return agree(comm_, "window of the batches", at ? std::nullopt : std::optional{at.error()});
@@ -37,15 +56,48 @@ void AfdPipeline::attend(AfdStep& step, const Batch& batch) const {
   step.x = apps::attend(payload_, batch, step.rank, step.number);
   step.ids.assign(batch.topk_ids.begin(), batch.topk_ids.end());
   step.scales = scales_of(batch);
+  if (step.padded > 0) {
+    const auto rows = static_cast<std::size_t>(step.padded);
+    const std::size_t pairs = rows * static_cast<std::size_t>(shape_.topk);
+    step.x.resize(rows * shape_.row_bytes());
+    step.ids.resize(pairs, -1);
+    step.scales.resize(pairs);
+  }
   step.returned.resize(step.x.size());
 }
 
-/// Every expert rank has all experts: one answer for each pair that is not dropped.
+/// One answer for each pair of a row that is not dropped: every expert rank has all experts.
+void AfdPipeline::run_experts(const AfdStep& step, std::size_t row, std::span<const std::byte> x,
+                              std::span<std::byte> answers) const {
+  const std::size_t size = shape_.row_bytes();
+  const auto topk = static_cast<std::size_t>(shape_.topk);
+  for (std::size_t k = 0; k < topk; ++k) {
+    const std::int32_t id = step.tables.expert_ids[row * topk + k];
+    if (id >= 0) run_expert(Expert{id}, shape_.dtype, x, answers.subspan(k * size, size));
+  }
+}
+
+/// As e2a in safe would.
+void AfdPipeline::add_up(const AfdStep& step, std::size_t row, std::span<const std::byte> answers,
+                         std::span<std::byte> sum) const {
+  const std::size_t size = shape_.row_bytes();
+  const auto topk = static_cast<std::size_t>(shape_.topk);
+  std::vector<std::span<const std::byte>> terms;
+  std::vector<float> weights;
+  for (std::size_t k = 0; k < topk; ++k) {
+    if (step.tables.expert_ids[row * topk + k] < 0) continue;
+    terms.push_back(answers.subspan(k * size, size));
+    weights.push_back(step.tables.expert_scales[row * topk + k]);
+  }
+  shmem::weighted_row_sum(shape_.dtype, terms, weights, sum);
+}
+
 void AfdPipeline::compute(AfdStep& step) {
   const std::size_t size = shape_.row_bytes();
   const std::size_t sent = shape_.sent_row_bytes();
-  const auto topk = static_cast<std::size_t>(shape_.topk);
-  step.answers.resize(static_cast<std::size_t>(step.tables.rows) * topk * size);
+  const std::size_t all = static_cast<std::size_t>(shape_.topk) * size;
+  const std::size_t handed = published() ? size : all;
+  step.answers.resize(static_cast<std::size_t>(step.tables.rows) * handed);
   executor_->for_each(step.tables.rows, [&](std::int64_t i) {
     const auto row = static_cast<std::size_t>(i);
     auto x = std::span<const std::byte>{step.expand_x}.subspan(row * sent, sent);
@@ -55,11 +107,11 @@ void AfdPipeline::compute(AfdStep& step) {
       shmem::dequantise_row(shape_.dtype, x, step.tables.row_scales[row], opened);
       x = opened;
     }
-    for (std::size_t pair = row * topk; pair < (row + 1) * topk; ++pair) {
-      if (step.tables.expert_ids[pair] < 0) continue;
-      run_expert(Expert{step.tables.expert_ids[pair]}, shape_.dtype, x,
-                 std::span{step.answers}.subspan(pair * size, size));
-    }
+    const auto answers = std::span{step.answers}.subspan(row * handed, handed);
+    if (!published()) return run_experts(step, row, x, answers);
+    std::vector<std::byte> terms(all);
+    run_experts(step, row, x, terms);
+    add_up(step, row, terms, answers);
   });
 }
 
@@ -70,12 +122,14 @@ Result<AfdStep> AfdPipeline::run(const Batch& batch, std::int64_t most, std::int
                .ids = {},
                .scales = {},
                .returned = {},
+               .padded = published() ? most : 0,
                .expand_x = {},
                .answers = {},
                .tables = {}};
   if (auto room = make_room(most); !room) return std::move(room).error();
   if (is_expert()) {
-    step.expand_x.resize(static_cast<std::size_t>(shape_.capacity(comm_.rank())) * shape_.sent_row_bytes());
+    const std::int64_t rows = published() ? shape_.ranks.served(comm_.rank()) * most : shape_.capacity(comm_.rank());
+    step.expand_x.resize(static_cast<std::size_t>(rows) * shape_.sent_row_bytes());
   } else {
     timed(step, AfdStage::attention, [&] { attend(step, batch); });
   }
@@ -87,7 +141,7 @@ Result<AfdStep> AfdPipeline::run(const Batch& batch, std::int64_t most, std::int
   if (is_expert()) timed(step, AfdStage::experts, [&] { compute(step); });
   const ops::E2aArgs back{.place = place,
                           .a2e = step.tables,
-                          .kind = ops::Answers::one_each_k,
+                          .kind = published() ? ops::Answers::one : ops::Answers::one_each_k,
                           .answers = step.answers,
                           .x = step.returned};
   auto returned = timed(step, AfdStage::e2a, [&] { return ops::e2a(comm_, back); });

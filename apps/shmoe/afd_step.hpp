@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "apps/shmoe/batch.hpp"
@@ -29,15 +30,20 @@ struct AfdStep {
   std::vector<std::int32_t> ids;
   std::vector<float> scales;
   std::vector<std::byte> returned;  // [B, H]
+  /// Rows of every batch where the published a2e takes no others; 0: each has its own. Those behind the own ones are zeros
+  /// with ids of -1.
+  std::int64_t padded = 0;
   // Of an expert rank.
   std::vector<std::byte> expand_x;
-  std::vector<std::byte> answers;  // [rows, K, H]
+  std::vector<std::byte> answers;  // [rows, K, H]; as published, where e2a adds nothing up, [rows, H]
   ops::A2eTables tables;
   std::array<std::chrono::nanoseconds, kAfdStageNames.size()> times{};
 };
 
 /// The batch of attention rank `rank` as a2e takes it: what attention makes of a step.
 std::vector<std::byte> attend(const MoeShape& shape, const Batch& batch, Rank rank, std::int64_t number);
+/// What both operators take.
+ops::AfdShape afd_shape(const MoeShape& shape, const ops::Assignment& ranks, std::int32_t topk);
 /// Of a batch without weights each is 1.
 std::vector<float> scales_of(const Batch& batch);
 
@@ -45,7 +51,7 @@ class AfdPipeline {
  public:
   AfdPipeline(runtime::Communicator& comm, const MoeShape& shape, const ops::Assignment& ranks, std::int32_t topk)
       : comm_(comm),
-        shape_{.ranks = ranks, .hidden = shape.hidden, .topk = topk, .dtype = shape.dtype, .quant = shape.quant},
+        shape_(afd_shape(shape, ranks, topk)),
         payload_(shape),
         signals_(ops::afd_signals(comm.slots())),
         executor_(runtime::make_parallel_executor(comm.cores())) {}
@@ -59,6 +65,10 @@ class AfdPipeline {
   Result<void> make_room(std::int64_t most);
   void attend(AfdStep& step, const Batch& batch) const;
   void compute(AfdStep& step);
+  void run_experts(const AfdStep& step, std::size_t row, std::span<const std::byte> x,
+                   std::span<std::byte> answers) const;
+  void add_up(const AfdStep& step, std::size_t row, std::span<const std::byte> answers, std::span<std::byte> sum) const;
+  [[nodiscard]] bool published() const { return !comm_.profile().handshake; }
   [[nodiscard]] bool is_expert() const { return shape_.ranks.is_expert(comm_.rank()); }
 
   runtime::Communicator& comm_;

@@ -11,9 +11,12 @@
 namespace shmoe::apps {
 namespace {
 
-/// Has its place in the map, as published, and no operator that uses it yet.
-bool is_reserved(std::string_view region) {
-  return region == "low-latency region" || region == "ipc flags" || region == "ipc data";
+/// What a name does not say.
+std::string_view use_of(std::string_view region) {
+  if (region == "low-latency region") return "slots and counts of the low-latency operators";
+  if (region == "ipc flags") return "as published; our flags lie in slots";
+  if (region == "ipc data") return "window of the published detours; in safe the window lies in the heap";
+  return {};
 }
 
 }  // namespace
@@ -35,13 +38,13 @@ std::string to_text(const shmem::BlockMap& map) {
                                  counted(map.shape.slots, "flag"), counted(map.shape.experts, "expert"));
   text += fmt::format("{:<20} {:>14} {:>14}  {}\n", "region", "from", "to", "size");
   for (const auto& [name, region] : map.regions()) {
-    text += fmt::format("{:<20} {:>#14x} {:>#14x}  {}{}\n", name, region.at.value(), region.end().value(),
-                        human(region.size), is_reserved(name) ? ", reserved" : "");
+    const std::string_view use = use_of(name);
+    text += fmt::format("{:<20} {:>#14x} {:>#14x}  {}{}{}\n", name, region.at.value(), region.end().value(),
+                        human(region.size), use.empty() ? "" : ": ", use);
   }
   text += fmt::format("{:<20} {:>14} {:>#14x}  {}\n", "whole block", "", map.size.value(), human(map.size));
   const auto shared = overlaps(map);
   if (shared.empty()) text += "no two regions overlap\n";
-  text += "reserved: kept free for operators to come\n";
   for (const auto& [a, b] : shared) text += fmt::format("{} overlaps {}, as published\n", a, b);
   return text;
 }

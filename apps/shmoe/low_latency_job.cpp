@@ -60,6 +60,11 @@ Result<MoeReport> run_low_latency_job(runtime::World& world, const MoePlan& plan
   auto records = run_low_latency(**comm, world.all(), plan, *prepared);
   if (!records) return std::move(records).error();
   MoeReport report = report_of(world, plan, prepared->source, *std::move(records));
+  if (!world.config().profile.handshake) {
+    report.how =
+        "combine's flags lie over the rounds of barriers (S5), so the operators have a communicator of their own, "
+        "and strict mode is off";
+  }
   report.stages = {kLowLatencyPartNames.begin(), kLowLatencyPartNames.end()};
   report.send = static_cast<std::size_t>(LowLatencyPart::dispatch);
   report.fetch = static_cast<std::size_t>(LowLatencyPart::combine);

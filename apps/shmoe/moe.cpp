@@ -51,9 +51,19 @@ constexpr const char* kDescription =
     "compared for equality and the parity of the kernel selects the buffer; faithful-2026-08, a later state, where\n"
     "the number of the barrier in the kernel counts as well, and the next kernel's first may overrun the last. In "
     "mode\n"
-    "low-latency both are the same, and right with one core a rank; of several cores rows may come behind the flag.\n\n"
+    "low-latency both are the same, and right with one core a rank; of several cores rows may come behind the flag.\n"
+    "Its operators then have a communicator of their own, without strict mode, since combine's flags lie over the\n"
+    "rounds of barriers (S5 of the museum). Mode afd then needs 4 cores a rank, attention ranks that are a multiple "
+    "of\n"
+    "the expert ranks, bf16 rows as they are, hidden a multiple of 256 from 1024 to 7168, top-k up to 8, and 1024 "
+    "rows\n"
+    "an expert rank at most; batches of a step are filled up to the longest, and the expert ranks add up, since the\n"
+    "published e2a does not:\n"
+    "  shmoe moe --mode afd --profile faithful-2026-07 --cores 4 --ranks 4 --expert-ranks 2\n\n"
     "The table, over the measured steps: tokens and rows received are sums; ranks/token is the mean of the different\n"
-    "ranks that a token goes to; GB/s is rows sent by the time in the operator, waiting for other ranks included.\n"
+    "ranks that a token goes to; GB/s is the rows that a rank sends by the first operator, and those that it gets "
+    "back\n"
+    "by the second, by the time there, waiting for other ranks included. In mode afd expert ranks have none.\n"
     "Exit code: 0 verified; 1 failed; 85 broken contract; 86 proven deadlock; 128 + signal for a killed rank.";
 
 constexpr std::int32_t kDefaultRanks = 4;

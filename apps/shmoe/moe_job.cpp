@@ -57,6 +57,8 @@ MoeReport report_of(const runtime::World& world, const MoePlan& plan, const Rout
           .profile = std::string{name_of(world.config().profile.id)},
           .weak_seed = world.config().weak_seed,
           .views = world.config().views,
+          .links = world.config().links ? world.config().links->name() : std::string{},
+          .faults = world.config().faults.faults.empty() ? std::string{} : world.config().faults.name,
           .cores = world.config().cores,
           .experts = source.experts(),
           .topk = source.topk(),

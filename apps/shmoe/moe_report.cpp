@@ -49,6 +49,10 @@ std::string row_of(const MoeReport& report, std::size_t rank) {
   return text;
 }
 
+nlohmann::ordered_json text_or_null(const std::string& text) {
+  return text.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(text);
+}
+
 double total_ms(const RankRecord& record) {
   return std::accumulate(record.total_ms.begin(), record.total_ms.end(), 0.0);
 }
@@ -153,6 +157,9 @@ std::string to_text(const MoeReport& report) {
         fmt::format("mode afd: {} for experts, {} for attention\n", counted(std::int64_t{report.expert_ranks}, "rank"),
                     counted(std::int64_t(report.ranks.size() - experts), "rank"));
   }
+  if (!report.how.empty()) text += fmt::format("as published: {}\n", report.how);
+  if (!report.links.empty()) text += fmt::format("links of {}: puts are held back, times are theirs\n", report.links);
+  if (!report.faults.empty()) text += fmt::format("faults of {}: times are theirs too\n", report.faults);
   if (const std::string huge = shm_huge_pages(); huge != "yes") text += fmt::format("huge pages: {}\n", huge);
   if (!report.doubt.empty()) text += fmt::format("note: {}\n", report.doubt);
   text += '\n';
@@ -169,8 +176,9 @@ std::string to_text(const MoeReport& report) {
   }
   text += fmt::format(
       "\ntokens, rows: sums over the measured steps; ranks/token: mean of the different ranks a token goes to\n"
+      "GB/s: rows that a rank sends by {} and gets back by {}, by its time there\n"
       "imbalance: the busiest rank received {:.2f} times the mean\n",
-      report.imbalance());
+      report.stages[report.send], report.stages[report.fetch], report.imbalance());
   text += report.verified()
               ? fmt::format("verified: bit-exact, every row and token of {} on {}\n",
                             counted(report.warmup + report.steps, "step"), counted(std::ssize(report.ranks), "rank"))
@@ -183,14 +191,24 @@ nlohmann::ordered_json to_json(const MoeReport& report, const Machine& machine) 
   json["schema"] = kSchema;
   json["command"] = "shmoe moe";
   json["machine"] = to_json(machine);
-  json["world"] = {{"launcher", report.launcher},   {"mode", name_of(report.mode)},
-                   {"ranks", report.ranks.size()},  {"cores", report.cores},
-                   {"profile", report.profile},     {"weak_seed", report.weak_seed},
-                   {"views", report.views},         {"routing", report.routing},
-                   {"weights", report.weights},     {"experts", report.experts},
-                   {"topk", report.topk},           {"dtype", name_of(report.shape.dtype)},
-                   {"hidden", report.shape.hidden}, {"quant", name_of(report.shape.quant)},
-                   {"seed", report.shape.seed},     {"steps", report.steps},
+  json["world"] = {{"launcher", report.launcher},
+                   {"mode", name_of(report.mode)},
+                   {"ranks", report.ranks.size()},
+                   {"cores", report.cores},
+                   {"profile", report.profile},
+                   {"weak_seed", report.weak_seed},
+                   {"views", report.views},
+                   {"links", text_or_null(report.links)},
+                   {"faults", text_or_null(report.faults)},
+                   {"routing", report.routing},
+                   {"weights", report.weights},
+                   {"experts", report.experts},
+                   {"topk", report.topk},
+                   {"dtype", name_of(report.shape.dtype)},
+                   {"hidden", report.shape.hidden},
+                   {"quant", name_of(report.shape.quant)},
+                   {"seed", report.shape.seed},
+                   {"steps", report.steps},
                    {"warmup", report.warmup}};
   if (report.mode == MoeMode::afd) json["world"]["expert_ranks"] = report.expert_ranks;
   json["ranks"] = nlohmann::ordered_json::array();

@@ -18,7 +18,7 @@ namespace shmoe::apps {
 /// Plain, because it travels through symmetric memory. Sums are over the measured steps.
 struct RankRecord {
   std::int64_t tokens = 0;
-  std::int64_t rows_sent = 0;  // that dispatch writes and combine reads: pairs; in mode afd those of a2e and e2a
+  std::int64_t rows_sent = 0;  // and got back: pairs; in mode afd the rows of an attention rank
   std::int64_t rows_received = 0;
   std::int64_t ranks_reached = 0;   // different ranks of each token, summed
   std::int64_t verified_steps = 0;  // warm-up included
@@ -71,9 +71,12 @@ struct MoeReport {
   std::string routing;
   std::string weights;  // as RoutingSource says
   std::string doubt;    // likewise; a line of the table where there is one
+  std::string how;      // what a published profile makes the mode do; likewise
   std::string profile;
   std::uint64_t weak_seed = 0;  // 0: puts land at once
   bool views = true;
+  std::string links;   // the file; empty: puts go at full speed
+  std::string faults;  // likewise
   std::int32_t cores = 1;
   std::int32_t experts = 0;
   std::int32_t topk = 0;

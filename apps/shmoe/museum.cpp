@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -28,7 +29,7 @@ constexpr const char* kDescription =
     "Bugs of signal protocols, a small program each, that deadlock or fail in one way.\n\n"
     "  shmoe museum list\n"
     "  shmoe museum explain S1     what goes wrong, and the cure\n"
-    "  shmoe museum run S1         runs it and prints the verdict with its proof\n"
+    "  shmoe museum run S1 S4      runs them and prints each verdict with its proof\n"
     "  shmoe museum run all        and compares each verdict and cause with what is written on the exhibit\n\n"
     "Names are those of the catalogues of hazards: S and F of the zero-buffer path, H of the framework, D of the tile\n"
     "language. Most run in processes: the verdict knows nothing of the exhibit, it looks at waits, words, signals "
@@ -42,7 +43,7 @@ constexpr std::uint64_t kSchedules = 200;
 constexpr std::chrono::seconds kLimit{60};
 
 struct MuseumOptions {
-  std::string name;
+  std::vector<std::string> names;
   std::int32_t repeat = 1;
   bool json = false;
   std::string report;  // of a rank: where it tells its error
@@ -111,7 +112,11 @@ Ending check(const Exhibit& exhibit) {
   if (row.verdict.clean()) return {.outcome = "clean", .report = fmt::format("{} schedules, none fails", row.runs)};
   const bool early = same_fault(row.verdict.kind, runtime::VerdictKind::unordered_read);
   const auto kind = early ? runtime::VerdictKind::unordered_read : row.verdict.kind;
-  return {.outcome = std::string(name_of(kind)), .report = row.story};
+  std::string outcome{name_of(kind)};
+  if (kind == runtime::VerdictKind::failed) {  // an error, which has a name of its own
+    if (row.verdict.text.starts_with(name_of(Errc::mismatch))) outcome = name_of(Errc::mismatch);
+  }
+  return {.outcome = std::move(outcome), .report = row.story};
 }
 
 Result<Run> run_once(const Exhibit& exhibit) {
@@ -177,10 +182,34 @@ int be_rank(const Exhibit& exhibit, Rank rank, const std::string& file) {
   return exit_code_of(done.error());
 }
 
-std::vector<Exhibit> chosen(const std::string& name) {
+bool is_all(const MuseumOptions& options) { return std::ranges::count(options.names, "all") > 0; }
+
+/// In the order of the catalogue.
+std::vector<Exhibit> chosen(const MuseumOptions& options) {
   std::vector<Exhibit> all = collection();
-  if (name != "all") std::erase_if(all, [&](const Exhibit& exhibit) { return exhibit.name != name; });
+  if (!is_all(options)) {
+    std::erase_if(all, [&](const Exhibit& exhibit) { return std::ranges::count(options.names, exhibit.name) == 0; });
+  }
   return all;
+}
+
+/// Why there is no such exhibit; nothing where there is one.
+std::optional<std::string> why_missing(const std::string& name) {
+  const std::vector<LeftOut> missing = left_out();
+  if (const auto found = std::ranges::find(missing, name, &LeftOut::name); found != missing.end()) return found->why;
+  return std::nullopt;
+}
+
+/// The first name that is no exhibit's is told, or nothing.
+bool all_exist(const MuseumOptions& options) {
+  const std::vector<Exhibit> all = collection();
+  for (const std::string& name : options.names) {
+    if (name == "all" || std::ranges::find(all, name, &Exhibit::name) != all.end()) continue;
+    const auto why = why_missing(name);
+    say("{}: there is no exhibit '{}'{}; see shmoe museum list", kName, name, why ? ": " + *why : "");
+    return false;
+  }
+  return true;
 }
 
 /// Of all runs so far.
@@ -205,7 +234,7 @@ Result<void> run_exhibit(const Exhibit& exhibit, const MuseumOptions& options, T
                          {"as_expected", as_expected},
                          {"report", ending.report}});
     if (options.json) continue;
-    if (options.name != "all" || !as_expected) fmt::print("{}\n", ending.report);
+    if (!is_all(options) || !as_expected) fmt::print("{}\n", ending.report);
     fmt::print("{:<6}{:<10}{}{}\n", exhibit.name, as_expected ? "as shown" : "DIFFERS", ending.outcome,
                as_expected ? "" : fmt::format("; expected {}", exhibit.expected));
     std::fflush(stdout);
@@ -213,14 +242,9 @@ Result<void> run_exhibit(const Exhibit& exhibit, const MuseumOptions& options, T
   return {};
 }
 
-int unknown(const std::string& name) {
-  say("{}: there is no exhibit '{}'; see shmoe museum list", kName, name);
-  return 1;
-}
-
 int run(const MuseumOptions& options) {
-  const std::vector<Exhibit> exhibits = chosen(options.name);
-  if (exhibits.empty()) return unknown(options.name);
+  if (!all_exist(options)) return 1;
+  const std::vector<Exhibit> exhibits = chosen(options);
   const auto launch = bootstrap::detect_launch(bootstrap::process_environment());
   if (!launch) return failed(kName, launch.error());
   if (launch->launcher != "none" && options.report.empty()) {
@@ -264,8 +288,13 @@ std::string wrapped(std::string text) {
 }
 
 int explain(const MuseumOptions& options) {
-  const std::vector<Exhibit> exhibits = chosen(options.name);
-  if (exhibits.empty()) return unknown(options.name);
+  const bool left_out = options.names.size() == 1 && why_missing(options.names.front());
+  if (left_out) {
+    fmt::print("{}: left out\n\n{}\n", options.names.front(), wrapped(*why_missing(options.names.front())));
+    return 0;
+  }
+  if (!all_exist(options)) return 1;
+  const std::vector<Exhibit> exhibits = chosen(options);
   for (const Exhibit& exhibit : exhibits) {
     fmt::print("{}: {}\nverdict: {}\n{} rank{}, {} core{} each, profile {}, {}\n", exhibit.name, exhibit.what,
                exhibit.expected, exhibit.ranks, exhibit.ranks == 1 ? "" : "s", exhibit.cores,
@@ -274,7 +303,7 @@ int explain(const MuseumOptions& options) {
     if (!exhibit.faults.empty()) fmt::print("fault: {}\n", exhibit.faults);
     fmt::print("\n{}\n\n", wrapped(exhibit.story));
   }
-  fmt::print("see it fail: shmoe museum run {}\n", options.name);
+  fmt::print("see it fail: shmoe museum run {}\n", fmt::join(options.names, " "));
   return 0;
 }
 
@@ -284,7 +313,10 @@ void add_name(CLI::App& command, MuseumOptions& options) {
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
     return name == "ALL" ? std::string("all") : name;
   };
-  command.add_option("EXHIBIT", options.name, "its name, or all")->transform(as_listed, "")->required();
+  command.add_option("EXHIBIT", options.names, "names, or all")
+      ->transform(as_listed, "")
+      ->required()
+      ->expected(1, 1000);
 }
 
 }  // namespace

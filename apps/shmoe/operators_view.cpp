@@ -136,10 +136,10 @@ Lines limit_lines(const Operator& entry) {
   Lines lines;
   for (const Limit& limit : entry.limits) {
     const std::string published = limit.published ? text_of(*limit.published) : "-";
-    lines.push_back(fmt::format("{:<18} {:<16} {:<14} {}", limit.of, text_of(limit.safe), published, limit.besides));
+    lines.push_back(fmt::format("{:<18} {:<18} {:<14} {}", limit.of, text_of(limit.safe), published, limit.besides));
     lines.back().erase(lines.back().find_last_not_of(' ') + 1);
   }
-  lines.insert(lines.begin(), fmt::format("{:<18} {:<16} {}", "", "safe", "published host"));
+  lines.insert(lines.begin(), fmt::format("{:<18} {:<18} {}", "", "safe", "published host"));
   lines.push_back(fmt::format("a faithful profile enforces here {}",
                               entry.faithful_limits ? "what the published host does" : "what safe does"));
   return lines;

@@ -245,16 +245,16 @@ std::optional<Error> a2e_fault(const A2eArgs& args, const runtime::Communicator&
     text = received_text(args, comm.rank());
   }
   if (text.empty() && !expert) text = batch_text(args);
-  if (!text.empty()) return fault_of(comm.rank(), Errc::invalid_argument, fmt::format("a2e: {}", text));
+  if (!text.empty()) return fault_of(comm.rank(), Errc::invalid_argument, std::move(text));
   const auto rows = static_cast<std::int64_t>(args.x.size() / shape.row_bytes());
   if (rows <= shape.max_batch) {
     const OwnMemory window = own_part(afd_window(args.place, comm), comm);
     if (expert) return overlap_fault({"expand_x", args.expand_x}, window, comm.rank());
     return overlap_fault({"x", args.x}, window, comm.rank());
   }
-  return fault_of(comm.rank(), Errc::capacity_exceeded,
-                  fmt::format("a2e: a batch of {} rows, max_batch is {}: raise it on every rank, or send less", rows,
-                              shape.max_batch));
+  return fault_of(
+      comm.rank(), Errc::capacity_exceeded,
+      fmt::format("a batch of {} rows, max_batch is {}: raise it on every rank, or send less", rows, shape.max_batch));
 }
 
 }  // namespace
@@ -271,7 +271,7 @@ runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const A
 Handshake a2e_handshake(const A2eArgs& args, const runtime::Communicator& comm) {
   Handshake handshake = afd_handshake("a2e", args.place, comm);
   if (!handshake.fault) handshake.fault = a2e_fault(args, comm);
-  if (!handshake.fault) handshake.fault = workspace_fault("a2e", args.workspace, share_of(args, comm), comm);
+  if (!handshake.fault) handshake.fault = workspace_fault(args.workspace, share_of(args, comm), comm);
   return handshake;
 }
 

@@ -167,13 +167,13 @@ Handshake e2a_handshake(const E2aArgs& args, const runtime::Communicator& comm) 
   if (comm.profile().handshake && args.a2e.round != 0) handshake.fault = tables_fault(args.a2e.communicator, comm);
   if (handshake.fault) return handshake;
   if (std::string text = e2a_text(args, comm); !text.empty()) {
-    handshake.fault = fault_of(comm.rank(), Errc::invalid_argument, fmt::format("e2a: {}", text));
+    handshake.fault = fault_of(comm.rank(), Errc::invalid_argument, std::move(text));
     return handshake;
   }
   const OwnMemory window = own_part(afd_window(args.place, comm), comm);
   handshake.fault = overlap_fault({"answers", args.answers}, window, comm.rank());
   if (!handshake.fault) handshake.fault = overlap_fault({"x", args.x}, window, comm.rank());
-  if (!handshake.fault) handshake.fault = workspace_fault("e2a", args.workspace, share_of(args, comm), comm);
+  if (!handshake.fault) handshake.fault = workspace_fault(args.workspace, share_of(args, comm), comm);
   return handshake;
 }
 

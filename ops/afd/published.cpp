@@ -166,7 +166,11 @@ std::string published_refusal(const AfdShape& shape, const runtime::Communicator
   if (shape.topk > 8)
     return fmt::format("topk is {}; the published host takes 1 to 8: pass fewer, or take the profile safe", shape.topk);
   if (comm.cores() < 4) {
-    return fmt::format("{} cores: the published kernel needs 4 at least, two of them for ids and scales", comm.cores());
+    return fmt::format(
+        "{} cores: the published kernel needs 4 at least, two of them for ids and scales: raise SHMOE_CORES, or take "
+        "the "
+        "profile safe",
+        comm.cores());
   }
   return {};
 }

@@ -34,7 +34,10 @@ std::string signals_text(const AfdSignals& signals, std::int32_t ranks) {
            family.writers == shmem::Writers::source_rank;
   };
   if (fits(signals.a2e, kAfdFlags) && fits(signals.e2a, 1)) return {};
-  return fmt::format("the slots {} and {} are not those of {} ranks: take those that declare_afd returns",
+  if (signals.a2e.name.empty() || signals.e2a.name.empty()) {
+    return "the slots of a2e and e2a are not declared: call ops::declare_afd in Config::declare_slots";
+  }
+  return fmt::format("the slots {} and {} are not those of {} ranks: take what ops::afd_signals(comm.slots()) returns",
                      signals.a2e.name, signals.e2a.name, ranks);
 }
 
@@ -82,7 +85,14 @@ AfdSignals declare_afd(shmem::SlotPlan& plan, const shmem::BlockMap& map, Offset
           .e2a = plan.declare({.name = "e2a", .base = base + Bytes{a2e_bytes}, .buffers = 2, .sources = ranks})};
 }
 
-AfdSignals afd_signals(const shmem::SlotPlan& plan) { return {.a2e = plan.family("a2e"), .e2a = plan.family("e2a")}; }
+AfdSignals afd_signals(const shmem::SlotPlan& plan) {
+  const auto find = [&](std::string_view name) {
+    const auto& families = plan.families();
+    const auto found = std::ranges::find(families, name, &shmem::SlotFamily::name);
+    return found == families.end() ? shmem::SlotFamily{} : *found;
+  };
+  return {.a2e = find("a2e"), .e2a = find("e2a")};
+}
 
 RowBuffer afd_window(const AfdPlace& place, const runtime::Communicator& comm) {
   return {.name = "window",
@@ -111,7 +121,7 @@ Handshake afd_handshake(const char* op, const AfdPlace& place, const runtime::Co
   if (text.empty()) text = signals_text(place.signals, comm.ranks());
   if (text.empty() && !comm.profile().handshake) text = published_refusal(shape, comm);
   if (!text.empty()) {
-    handshake.fault = fault_of(comm.rank(), Errc::invalid_argument, fmt::format("{}: {}", op, text));
+    handshake.fault = fault_of(comm.rank(), Errc::invalid_argument, std::move(text));
     return handshake;
   }
   handshake.fault = place_fault(afd_window(place, comm), comm);

@@ -77,7 +77,7 @@ struct AfdSignals {
 /// Adds the slots to a plan, in the user data from `base` on: to be called in Config::declare_slots.
 /// Errors:  a broken contract where they do not fit
 AfdSignals declare_afd(shmem::SlotPlan& plan, const shmem::BlockMap& map, Offset base = Offset{0});
-/// Those of a communicator whose plan has them.
+/// Those of a communicator. Where they are not declared they are empty, and the operators refuse them on every rank.
 AfdSignals afd_signals(const shmem::SlotPlan& plan);
 
 /// What both operators take.

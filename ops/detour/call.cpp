@@ -17,7 +17,6 @@ std::int64_t usable(std::int64_t elements) { return elements >= 0 && elements <=
 
 DetourCall::DetourCall(const runtime::Communicator& comm, std::string_view op, const DetourShape& shape)
     : comm_(&comm),
-      op_(op),
       shape_(shape),
       group_(usable(shape.members, comm.ranks()), comm.ranks()),
       slots_(group_, usable(shape.elements), usable(shape.type)),
@@ -32,7 +31,7 @@ DetourCall::DetourCall(const runtime::Communicator& comm, std::string_view op, c
       .with("heap history", static_cast<std::int64_t>(comm.heap_history()));
   if (std::string text = DetourGroup::fault(shape.members, comm.ranks()); !text.empty()) refuse(std::move(text));
   if (usable(shape.elements) != shape.elements) {
-    refuse(fmt::format("{} elements: 0 to {} are possible", shape.elements, kMostDetourElements));
+    refuse(fmt::format("{} elements of x: 0 to {} are possible", shape.elements, kMostDetourElements));
   }
   if (!is_known(shape.type)) {
     refuse(fmt::format("{} is no element type: take fp16, bf16, fp32 or int32", static_cast<int>(shape.type)));
@@ -43,7 +42,7 @@ DetourCall::DetourCall(const runtime::Communicator& comm, std::string_view op, c
 
 void DetourCall::refuse(std::string text) {
   if (handshake_.fault) return;
-  handshake_.fault = fault_of(comm_->rank(), Errc::invalid_argument, fmt::format("{}: {}", op_, text));
+  handshake_.fault = fault_of(comm_->rank(), Errc::invalid_argument, std::move(text));
 }
 
 void DetourCall::refuse(const std::optional<Error>& fault) {
@@ -55,9 +54,15 @@ void DetourCall::need_window() {
   window_needed_ = slots_.size();
   const std::uint64_t needed = window_needed_.value();
   if (needed > window.size.value()) {
+    if (window.size == Bytes{0}) {
+      return refuse(
+          fmt::format("shards wait in a window of {} bytes, and the call has none: pass .window = "
+                      "*ops::allocate_window(comm), or a region of workspace_size().symmetric bytes",
+                      needed));
+    }
     return refuse(
         fmt::format("{} slots of {} bytes are {} bytes, the ipc window has {}: set SHMOE_BUFFSIZE to {} or more (MiB) "
-                    "on every rank, or send less at a time",
+                    "on every rank for allocate_window, or send less at a time",
                     group_.size() * group_.size(), slots_.slot(), needed, window.size,
                     round_up(needed, shmem::kMiB) / shmem::kMiB));
   }
@@ -79,7 +84,7 @@ OwnMemory DetourCall::own_part_of(const RowBuffer& buffer) const {
 
 void DetourCall::need_workspace(std::span<const std::byte> workspace, Bytes share) {
   share_ = share;
-  if (!handshake_.fault) handshake_.fault = workspace_fault(op_, workspace, share, *comm_);
+  if (!handshake_.fault) handshake_.fault = workspace_fault(workspace, share, *comm_);
 }
 
 runtime::WorkspaceSize DetourCall::workspace_size() const {
@@ -88,8 +93,10 @@ runtime::WorkspaceSize DetourCall::workspace_size() const {
 
 void DetourCall::need_tensor(const char* name, std::size_t size, std::int64_t elements) {
   if (!position_ || size == this->size(elements)) return;
-  refuse(fmt::format("{} has {} bytes; {} elements of {} are {}: make it as long", name, size, elements,
-                     name_of(shape_.type), this->size(elements)));
+  refuse(
+      fmt::format("{} has {} bytes; {} elements of {} are {}; .elements counts the whole x, the chunks "
+                  "for all members",
+                  name, size, elements, name_of(shape_.type), this->size(elements)));
 }
 
 void DetourCall::need_place(const char* name, Offset at, std::int64_t elements) {

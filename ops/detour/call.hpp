@@ -23,7 +23,9 @@ inline constexpr std::int64_t kMostDetourElements = std::int64_t{1} << 40;
 struct DetourShape {
   std::span<const Rank> members = {};  // in the order of their chunks; none: all ranks
   Element type = Element::fp32;
-  std::int64_t elements = 0;  // of x, the same on every rank, also on those that only lend memory
+  /// Of the whole x, the chunks for all members: C times those of a pair. The same on every rank, also on those that only
+  /// lend memory.
+  std::int64_t elements = 0;
   shmem::Region window = {};  // of allocate_window; may be empty where nothing has to wait in it
 };
 
@@ -73,7 +75,6 @@ class DetourCall {
   [[nodiscard]] OwnMemory own_part_of(const RowBuffer& buffer) const;
 
   const runtime::Communicator* comm_;
-  std::string op_;
   DetourShape shape_;
   DetourGroup group_;
   DetourSlots slots_;

@@ -1,6 +1,7 @@
 #include "ops/detour/choose.hpp"
 
 #include <algorithm>
+#include <vector>
 
 namespace shmoe::ops {
 namespace {
@@ -12,35 +13,28 @@ Choice choose_collective(std::string_view detour, const NeedSize& size) {
   if (size.bytes >= kDetourLimit) {
     return {detour, "on a communicator of the communicating ranks alone: from 1 MB on the tree takes the direct way"};
   }
-  return {detour, "with the group of the communicating ranks: less than 1 MB, and the others lend their memory"};
+  return {detour, "with the group of the communicating ranks: less than 1 MB, and the others lend their memory",
+          Way::detour};
 }
 
-/// Bytes that one rank puts into the memory of another, by shards of `shards` ways.
-std::int64_t bytes_on_link(const DetourGroup& group, std::int32_t source, Rank memory, std::int64_t elements,
-                           std::int32_t ways) {
-  std::int64_t sum = 0;
-  for (std::int32_t target = 0; target < group.size(); ++target) {
-    if (target == source) continue;
-    const Shards shards{.elements = group.chunk(elements, target).size(), .count = ways};
-    for (std::int32_t shard = 0; shard < ways; ++shard) {
-      if (group.memory_of(shard, group.member(target)) == memory) sum += shards.at(shard).size();
-    }
-  }
-  return sum;
-}
-
-double slowest_link(const runtime::LinkSpeeds& links, const DetourGroup& group, std::int64_t elements, Element type,
-                    std::int32_t ways) {
-  double slowest = 0;
+/// Calls act(from, to, elements) for each link that an exchange uses.
+template <class Act>
+void each_link(const DetourGroup& group, std::int64_t elements, Way way, const Act& act) {
+  const std::int32_t shards = way == Way::detour ? group.detours() + 1 : 1;
+  const auto ranks = static_cast<std::size_t>(group.size() + group.detours());
   for (std::int32_t source = 0; source < group.size(); ++source) {
-    for (Rank memory{0}; memory.value() < links.ranks(); ++memory) {
-      const std::int64_t count = bytes_on_link(group, source, memory, elements, ways);
-      if (count == 0) continue;
-      const Bytes size{static_cast<std::uint64_t>(count * bytes_of_element(type))};
-      slowest = std::max(slowest, links.seconds(group.member(source), memory, size));
+    std::vector<std::int64_t> put(ranks);
+    for (std::int32_t target = 0; target < group.size(); ++target) {
+      if (target == source) continue;
+      const Shards chunk{.elements = group.chunk(elements, target).size(), .count = shards};
+      for (std::int32_t shard = 0; shard < shards; ++shard) {
+        put[group.memory_of(shard, group.member(target)).index()] += chunk.at(shard).size();
+      }
+    }
+    for (std::size_t memory = 0; memory < ranks; ++memory) {
+      if (put[memory] > 0) act(group.member(source), Rank{memory}, put[memory]);
     }
   }
-  return slowest;
 }
 
 }  // namespace
@@ -55,20 +49,34 @@ Choice choose(Need need, const NeedSize& size) {
   }
   if (size.tokens <= kDecodeTokens) {
     return {
-        "low latency",
+        "dispatch_low_latency",
         "a decode step: few tokens, so one kernel fetches all counts and sends the rows, with a flag for each rank"};
   }
-  return {"normal", "prefill: many tokens, so places are agreed on once, and each row is written once"};
+  return {"dispatch_normal", "prefill: many tokens, so places are agreed on once, and each row is written once"};
+}
+
+std::optional<Link> missing_link(const runtime::LinkSpeeds& links, const DetourGroup& group, std::int64_t elements,
+                                 Way way) {
+  std::optional<Link> missing;
+  each_link(group, elements, way, [&](Rank from, Rank to, std::int64_t /*count*/) {
+    if (!missing && !links.exists(from, to)) missing = Link{from, to};
+  });
+  return missing;
 }
 
 double predicted_seconds(const runtime::LinkSpeeds& links, const DetourGroup& group, std::int64_t elements,
-                         Element type) {
-  return slowest_link(links, group, elements, type, group.detours() + 1);
+                         Element type, Way way) {
+  double slowest = 0;
+  each_link(group, elements, way, [&](Rank from, Rank to, std::int64_t count) {
+    const Bytes size{static_cast<std::uint64_t>(count * bytes_of_element(type))};
+    slowest = std::max(slowest, links.seconds(from, to, size));
+  });
+  return slowest;
 }
 
 double predicted_gain(const runtime::LinkSpeeds& links, const DetourGroup& group, std::int64_t elements, Element type) {
   const double with = predicted_seconds(links, group, elements, type);
-  return with > 0 ? slowest_link(links, group, elements, type, 1) / with : 1;
+  return with > 0 ? predicted_seconds(links, group, elements, type, Way::direct) / with : 1;
 }
 
 }  // namespace shmoe::ops

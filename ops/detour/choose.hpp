@@ -11,6 +11,7 @@
 //         of tokens is ours: the guide only says prefill and decode.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "ops/detour/shards.hpp"
@@ -28,9 +29,13 @@ struct NeedSize {
   std::int64_t tokens = 0;         // of a rank
 };
 
+/// How a collective gets from rank to rank; the other needs have one way.
+enum class Way : std::uint8_t { direct, detour };
+
 struct Choice {
   std::string_view op;
   std::string_view why;
+  Way way = Way::direct;
 };
 
 /// A megabyte as the tree has it.
@@ -40,12 +45,21 @@ inline constexpr std::int64_t kDecodeTokens = 128;
 
 Choice choose(Need need, const NeedSize& size);
 
-/// How long the slowest link carries what an exchange puts on it, with shards for `group` and its lenders.
-/// Shapes:  links as many ranks as the group was made of
+struct Link {
+  Rank from;
+  Rank to;
+};
+/// The first link that an exchange needs and that does not exist. A detour needs the direct ones too, for shard 0.
+/// Shapes:  links of as many ranks as the group was made of
+std::optional<Link> missing_link(const runtime::LinkSpeeds& links, const DetourGroup& group, std::int64_t elements,
+                                 Way way);
+
+/// How long the slowest link carries what an exchange puts on it: with shards for `group` and its lenders, or without.
+/// Shapes:  as missing_link
 /// Units:   seconds
-/// Errors:  a broken contract where a link is needed that does not exist
+/// Errors:  a broken contract where missing_link finds one
 double predicted_seconds(const runtime::LinkSpeeds& links, const DetourGroup& group, std::int64_t elements,
-                         Element type);
+                         Element type, Way way = Way::detour);
 
 /// Of a detour over the direct way between the same ranks.
 /// Errors:  as predicted_seconds; 1 where no link has a limit

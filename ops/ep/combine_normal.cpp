@@ -133,7 +133,7 @@ Handshake combine_handshake(const CombineArgs& args, const runtime::Communicator
   if (!handshake.fault) handshake.fault = gradient_fault(args, comm);
   if (!handshake.fault) handshake.fault = cost_fault(args.wait_cost, args.experts.ranks(), rank);
   if (!handshake.fault) {
-    handshake.fault = workspace_fault("combine_normal", args.workspace, combine_normal_share(args), comm);
+    handshake.fault = workspace_fault(args.workspace, combine_normal_share(args), comm);
   }
   return handshake;
 }

@@ -92,7 +92,7 @@ Handshake dispatch_handshake(const DispatchArgs& args, const runtime::Communicat
   if (!handshake.fault) handshake.fault = cost_fault(args.wait_cost, args.experts.ranks(), rank);
   if (!handshake.fault) {
     const Bytes share = dispatch_normal_share(args.quant, args.hidden);
-    handshake.fault = workspace_fault("dispatch_normal", args.workspace, share, comm);
+    handshake.fault = workspace_fault(args.workspace, share, comm);
   }
   return handshake;
 }

@@ -51,7 +51,9 @@ std::optional<Error> shape_fault(const LayoutArgs& args, const runtime::Communic
                                 args.experts.ranks(), comm.ranks()));
   }
   if (std::optional<Error> fault = place_fault(counts_of(args), comm)) return fault;
-  return workspace_fault("layout", args.workspace, layout_share(args.experts.experts(), comm.cores()), comm);
+  auto fault = workspace_fault(args.workspace, layout_share(args.experts.experts(), comm.cores()), comm);
+  if (fault) return std::move(*fault).within("layout");  // notify tells it
+  return std::nullopt;
 }
 
 Counts row_of(std::vector<std::int32_t>& table, std::int64_t row, std::int32_t columns) {

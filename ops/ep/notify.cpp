@@ -137,23 +137,22 @@ std::optional<Error> notify_fault(const NotifyArgs& args, Rank rank, std::int32_
   if (args.layout.fault) return args.layout.fault;
   if (args.experts.ranks() != ranks) {
     return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("notify: the expert map is for {} ranks, the communicator has {}: build it for as many",
+                    fmt::format("the expert map is for {} ranks, the communicator has {}: build it for as many",
                                 args.experts.ranks(), ranks));
   }
   if (args.experts.experts() != args.layout.experts) {
     return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("notify: the expert map has {} experts, layout counted {}: pass both the same",
+                    fmt::format("the expert map has {} experts, layout counted {}: pass both the same",
                                 args.experts.experts(), args.layout.experts));
   }
   if (args.expert_alignment < 1 || args.expert_alignment > kMostAlignment) {
-    return fault_of(rank, Errc::invalid_argument,
-                    fmt::format("notify: expert_alignment is {}, not in [1, {}]: 1 aligns nothing",
-                                args.expert_alignment, kMostAlignment));
-  }
-  if (args.group_list > GroupList::cumulative) {
     return fault_of(
         rank, Errc::invalid_argument,
-        fmt::format("notify: {} is no group list: take counts or cumulative", static_cast<int>(args.group_list)));
+        fmt::format("expert_alignment is {}, not in [1, {}]: 1 aligns nothing", args.expert_alignment, kMostAlignment));
+  }
+  if (args.group_list > GroupList::cumulative) {
+    return fault_of(rank, Errc::invalid_argument,
+                    fmt::format("{} is no group list: take counts or cumulative", static_cast<int>(args.group_list)));
   }
   return std::nullopt;
 }
@@ -207,7 +206,7 @@ Result<void> notify(runtime::Communicator& comm, const NotifyArgs& args, NotifyT
   Handshake handshake = notify_handshake(args, comm.rank(), comm.ranks(), comm.heap_history());
   if (!handshake.fault) handshake.fault = tables_fault(args.layout.communicator, comm);
   if (!handshake.fault) {
-    handshake.fault = workspace_fault("notify", args.workspace, notify_share(args.experts.experts()), comm);
+    handshake.fault = workspace_fault(args.workspace, notify_share(args.experts.experts()), comm);
   }
   prepare_notify(args, comm.rank(), tables);
   Result<void> done = launch_collective(comm, "notify", handshake, [&](runtime::CoreContext& context) {

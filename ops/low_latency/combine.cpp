@@ -230,7 +230,7 @@ std::optional<Error> sum_fault(const CombineLowLatencyArgs& args, const runtime:
   if (std::optional<Error> fault = combine_shape_fault(args, comm.rank())) return fault;
   if (std::optional<Error> fault = combine_option_fault(args, comm)) return fault;
   if (auto fault = overlap_fault({"x", args.x}, own_part(answers_of(args), comm), comm.rank())) return fault;
-  return workspace_fault("combine_low_latency", args.workspace, share_of(args), comm);
+  return workspace_fault(args.workspace, share_of(args), comm);
 }
 
 std::optional<Error> combine_fault(const CombineLowLatencyArgs& args, const runtime::Communicator& comm) {

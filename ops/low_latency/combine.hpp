@@ -13,7 +13,8 @@
 //                                            + sum over shared experts of expert_out[row] + shared_expert_x[t])
 //
 // Source: moe_combine_lowlatency of the published operators. In the published profile flags are 1.0f, awaited as a sum and
-//         cleared by the reader: two combines without a dispatch between them lose one.
+//         cleared by the reader: two combines without a dispatch between them lose one. And the flag of rank 0 is the word
+//         in which core 0 counts its rounds: the operators need a communicator without barriers, and strict mode off (S5).
 
 #include <cstddef>
 #include <cstdint>
@@ -56,17 +57,17 @@ struct CombineLowLatencyArgs {
 /// Errors:  in safe on every rank the same: mismatch of the dispatch, H, dtype, capacity, expert_out or heaps;
 ///          invalid_argument of a rank's own shapes and options, of x or ori_x in expert_out, of tables of another
 ///          communicator, of tables whose rows have not been received, and of a call that is begun while an older one
-///          is in flight. In the published profile on the rank alone. Of waits, each rank its own: peer_lost, aborted,
-///          deadlock, deadline
+///          is in flight. In the published profile on the rank alone, there also of strict mode on a communicator where
+///          a barrier has run, as creating it is (S5). Of waits, each rank its own: peer_lost, aborted, deadlock, deadline
 Result<void> combine_low_latency(runtime::Communicator& comm, const CombineLowLatencyArgs& args);
 
-/// Tells the peers that the answers are there. Two calls may be in flight.
+/// Tells the peers that the answers are there. Two calls may be in flight. The workspace may change on return.
 ///
 /// Order:   ori_x may change on return, x is not written before combine_finish
 /// Errors:  of the slots, and of waits between the cores; faults of the arguments are raised by combine_finish, on all ranks
 Result<void> combine_begin(runtime::Communicator& comm, const CombineLowLatencyArgs& args);
 
-/// With the arguments of combine_begin.
+/// With the arguments of combine_begin; the workspace may be another one.
 ///
 /// Order:   x is complete on return
 /// Errors:  on this rank alone invalid_argument of other arguments, or where nothing is in flight in these tables: what

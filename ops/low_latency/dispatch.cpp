@@ -360,7 +360,7 @@ Handshake dispatch_low_latency_handshake(const DispatchLowLatencyArgs& args, con
   } else if (const auto region = LowLatencyRegion::find(comm.slots(), comm.map())) {
     handshake.fault = dispatch_low_latency_fault(args, comm, *region);
     if (!handshake.fault) {
-      handshake.fault = workspace_fault("dispatch_low_latency", args.workspace, share_of(args), comm);
+      handshake.fault = workspace_fault(args.workspace, share_of(args), comm);
     }
   }
   return handshake;

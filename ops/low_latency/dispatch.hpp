@@ -76,7 +76,7 @@ struct DispatchLowLatencyArgs {
 Result<void> dispatch_low_latency(runtime::Communicator& comm, const DispatchLowLatencyArgs& args,
                                   LowLatencyTables& tables);
 
-/// Sends the rows and returns; x may change. Two calls may be in flight, with tables and an expand_x each.
+/// Sends the rows and returns; x and the workspace may change. Two calls may be in flight, with tables and an expand_x each.
 ///
 /// Order:   the rows of this rank's expand_x are not readable before dispatch_finish: LowLatencyBuffers says so
 /// Errors:  as dispatch_low_latency

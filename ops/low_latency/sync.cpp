@@ -41,6 +41,7 @@ LowLatencySync::LowLatencySync(runtime::CoreContext& context, const LowLatencyRe
   round_ = Round{++rounds.taken[kind()]};
   store_rounds(rounds);
   check_in_flight(rounds);
+  if (published() && call == Call::combine && context.launch().strict) check_paths();
   context.fabric().actor({.kind = shmem::ActorEvent::Kind::enter, .op = context.launch().op, .round = round_},
                          SourceSite::here());
 }
@@ -81,6 +82,20 @@ void LowLatencySync::check_in_flight(const Rounds& rounds) {
                   name_of(call_), round_, oldest, context_->launch().communicator, published() ? 1 : 2));
   if (published()) throw Interrupted(std::move(found));
   if (!fault_) fault_ = std::move(found);
+}
+
+/// As published, the combine flag of rank 0 is the word in which core 0 counts its rounds (S5).
+void LowLatencySync::check_paths() {
+  std::uint64_t rounds = 0;
+  context_->get(context_->rank(), context_->map().magic_of(Core{0}), std::span{&rounds, 1}, Witness::own());
+  if (rounds == 0 || rounds == kOne) return;  // the flag, where rank 0 has come first
+  throw Interrupted(fault_of(
+      context_->rank(), Errc::invalid_argument,
+      fmt::format(
+          "in profile {} the combine flag of rank 0 is the word in which core 0 counts rounds, now {} (S5): take "
+          "a communicator on which no barrier and no other operator runs, with SHMOE_STRICT=off, or the profile "
+          "safe",
+          name_of(context_->profile().id), rounds)));
 }
 
 void LowLatencySync::open() {

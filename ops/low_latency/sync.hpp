@@ -75,6 +75,7 @@ class LowLatencySync {
   Rounds load_rounds();
   void store_rounds(const Rounds& rounds);
   void check_in_flight(const Rounds& rounds);
+  void check_paths();
 
   [[nodiscard]] std::uint64_t card_buffer() const;
   [[nodiscard]] const shmem::SlotFamily& flags() const;

@@ -141,14 +141,16 @@ std::string fault_text(const runtime::Communicator& comm, const All2AllArgs& arg
     return fmt::format("x has {} bytes and y {}; S*R*H*D elements are {}", args.x.size(), args.y.size(), tensor);
   }
   const shmem::SlotFamily& signals = args.signals;
+  if (signals.name.empty()) {
+    return "the slots of the credits are not declared: call ops::declare_all2all in Config::declare_slots";
+  }
   const bool enough = signals.buffers >= static_cast<std::uint32_t>(tiling.buffers) &&
                       signals.sources >= static_cast<std::uint32_t>(comm.ranks()) &&
                       std::int64_t{signals.events} >= tasks.per_peer();
   if (!enough || signals.writers != shmem::Writers::source_and_owner) {
     return fmt::format(
         "the slots of {} are {} x {} x {}; {} buffers x {} ranks x {} tasks are needed, set by their source and reset "
-        "by "
-        "their owner: declare_all2all",
+        "by their owner: call ops::declare_all2all for as many in Config::declare_slots",
         signals.name, signals.buffers, signals.sources, signals.events, tiling.buffers, comm.ranks(), tasks.per_peer());
   }
   const auto missing = missing_program(tasks, All2AllCrew(programs), args.merge, comm.cores());
@@ -173,7 +175,7 @@ std::optional<Error> memory_fault(const runtime::Communicator& comm, const All2A
 Result<void> all2all(runtime::Communicator& comm, All2AllWay way, const All2AllArgs& args) {
   const Handshake handshake = all2all_handshake(comm, way, args);
   const std::int32_t programs = programs_of(args, comm.cores());
-  if (handshake.fault && !comm.profile().handshake) return *handshake.fault;
+  if (handshake.fault && !comm.profile().handshake) return Error(*handshake.fault).within(name_of(way));
   if (handshake.fault || programs <= comm.cores()) {
     const std::int32_t cores = handshake.fault ? comm.cores() : programs;
     return comm.launch(name_of(way), cores, [&](runtime::CoreContext& context) {
@@ -211,6 +213,12 @@ shmem::SlotFamily declare_all2all(shmem::SlotPlan& plan, const shmem::BlockMap& 
   return tile::declare_credits(plan, name, base, buffers, per_peer);
 }
 
+shmem::SlotFamily all2all_signals(const shmem::SlotPlan& plan, std::string_view name) {
+  const auto& families = plan.families();
+  const auto found = std::ranges::find(families, name, &shmem::SlotFamily::name);
+  return found == families.end() ? shmem::SlotFamily{} : *found;
+}
+
 Handshake all2all_handshake(const runtime::Communicator& comm, All2AllWay way, const All2AllArgs& args) {
   runtime::CallCard card(name_of(way));
   card.with("S", args.shape.rows)
@@ -227,7 +235,7 @@ Handshake all2all_handshake(const runtime::Communicator& comm, All2AllWay way, c
       .with("heap history", static_cast<std::int64_t>(comm.heap_history()));
   Handshake handshake{card, std::nullopt};
   if (std::string text = fault_text(comm, args); !text.empty()) {
-    handshake.fault = fault_of(comm.rank(), Errc::invalid_argument, fmt::format("{}: {}", name_of(way), text));
+    handshake.fault = fault_of(comm.rank(), Errc::invalid_argument, std::move(text));
   } else {
     handshake.fault = memory_fault(comm, args);
   }

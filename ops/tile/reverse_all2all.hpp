@@ -38,7 +38,7 @@ struct All2AllArgs {
   std::span<const std::byte> x;      // any own memory
   std::span<std::byte> y;            // out: any own memory
   Offset buffers;                    // symmetric: All2AllTasks::buffer_bytes
-  const shmem::SlotFamily& signals;  // of declare_all2all
+  const shmem::SlotFamily& signals;  // of all2all_signals
   Merge merge = Merge::none;
   std::int32_t programs = 0;  // of a rank; 0: as many as it has cores
 };
@@ -48,6 +48,8 @@ struct All2AllArgs {
 /// Errors:  a broken contract where they do not fit, with both sizes.
 shmem::SlotFamily declare_all2all(shmem::SlotPlan& plan, const shmem::BlockMap& map, std::int32_t buffers,
                                   std::int64_t per_peer, Offset base = Offset{0}, std::string_view name = "all2all");
+/// Those of a communicator. Where they are not declared they are empty, and the operators refuse them on every rank.
+shmem::SlotFamily all2all_signals(const shmem::SlotPlan& plan, std::string_view name = "all2all");
 
 /// The slots return to 0 by themselves: nothing is cleared between calls.
 ///

@@ -36,6 +36,7 @@ class Slow(Links):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 report = json.loads(done.stdout)
                 self.assertTrue(report["verified"])
+                self.assertEqual(report["world"]["links"], str(self.file))
                 for rank, milliseconds in ((0, 512 / 5), (1, 512 / 4)):
                     self.assertGreaterEqual(report["ranks"][rank]["stages"]["dispatch"]["median_ms"], milliseconds)
 
@@ -50,6 +51,8 @@ class Slow(Links):
         self.beside.write_text("seed 3\nany *: weak\n")
         done = self.moe("ranks 3\n* * 2\n", "--links", self.file, "--faults", self.beside)
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"links of {self.file}: puts are held back", done.stdout)
+        self.assertIn(f"faults of {self.beside}: ", done.stdout)
         self.assertIn("verified: bit-exact", done.stdout)
 
     def test_a_rank_that_its_link_holds_for_minutes_ends_with_the_job(self):
@@ -69,17 +72,24 @@ class Refused(Links):
         for links, part in {"ranks 3\n0 3 1\n": f"{self.file}:2: '0 3 1': write \"FROM TO SPEED\", two ranks of 0 to 2",
                             "0 1 1\n": f"{self.file}:1: '0 1 1': write \"ranks N\" first",
                             "": f"{self.file}: no links",
-                            "ranks 4\n": "the links are those of 4 ranks, the job has 3: write \"ranks 3\""}.items():
+                            "ranks 4\n": f"{self.file} has links of 4 ranks, the job has 3: write \"ranks 3\""}.items():
             with self.subTest(links=links):
                 self.assert_one_message(self.moe(links, "--links", self.file), part)
                 self.assert_one_message(self.moe(links, SHMOE_LINKS=str(self.file)), part)
         self.assert_one_message(run("moe", "--links", "no/such/links"), "cannot read no/such/links")
         self.assert_one_message(run("run", "-n", 2, "--links", "/", "--", "true"), "is not a regular file")
 
+    def test_no_ratio_where_links_hold_one_side_back(self):
+        for setting in ("SHMOE_LINKS", "SHMOE_FAULTS"):
+            done = run("bench", "heap", env={**os.environ, setting: "/dev/null"})
+            self.assert_one_message(done, f"shmoe bench: {setting} holds our side back", "unset it")
+            self.assertEqual(done.stdout, "")
+
     def test_where_there_is_no_link_the_contract_is_broken(self):
         done = self.moe("ranks 3\n2 0 none\n", "--links", self.file)
         self.assertEqual(done.returncode, 85, done.stderr)
-        self.assertIn("rank 2 writes to rank 0: there is no link between them", done.stderr)
+        self.assertIn(f"rank 2 writes to rank 0, and {self.file} has no link 2 -> 0: give it one there, or", done.stderr)
+        self.assertNotIn("exists(", done.stderr)
 
     def test_links_that_differ_are_named(self):
         self.file.write_text("ranks 3\n0 1 5\n")

@@ -92,6 +92,22 @@ class Museum(cli.Case):
         self.assert_one_message(cli.run("museum", "explain"), "shmoe museum explain: EXHIBIT is required")
         self.assert_one_message(cli.run("museum", "run", "S99"), "there is no exhibit 'S99'; see shmoe museum list")
 
+    def test_what_is_left_out_is_explained_as_in_the_readme(self):
+        rows = re.findall(r"^\| ([A-Z]+\d+) \| left out \| (.+) \|$", (FOLDER / "README.md").read_text(), re.MULTILINE)
+        self.assertIn("H16", [name for name, _ in rows])
+        for name, why in rows:
+            with self.subTest(exhibit=name):
+                done = cli.run("museum", "explain", name)
+                self.assertEqual((done.returncode, " ".join(done.stdout.split())), (0, f"{name}: left out {why}"))
+        self.assert_one_message(cli.run("museum", "run", "S1", "F9"), "there is no exhibit 'F9': every wait acquires")
+
+    def test_several_names(self):
+        done = cli.run("museum", "run", "h25", "H23")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(re.findall(r"^(H\d+) +as shown", done.stdout, re.MULTILINE), ["H23", "H25"])
+        self.assertIn("communicator 64 of 64, numbered from 0: take a number of them", done.stdout)
+        self.assertIn("2 of 2 failed as they should", done.stdout)
+
     def test_told_to_end_it_ends_with_the_exhibit_in_flight(self):
         words = [cli.SHMOE, "museum", "run", "S1", "--repeat", "1000"]
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as museum:

@@ -243,7 +243,7 @@ class Words(cli.Case):
 class Info(cli.Case):
     def test_layout_is_disjoint_and_the_published_one_is_not(self):
         self.assertIn("no two regions overlap", run("info", "--layout", "--ranks", 384, "--cores", 8).stdout)
-        self.assertRegex(run("info", "--layout").stdout, r"low-latency region .*, reserved\n")
+        self.assertRegex(run("info", "--layout").stdout, r"low-latency region .*: slots and counts of the low-latency operators\n")
         self.assertIn("block of a communicator: 3 ranks", run("info", "--ranks", 3).stdout)
         published = run("info", "--layout", "--profile", "faithful-2026-07").stdout
         self.assertIn("overlaps low-latency region, as published", published)

@@ -102,13 +102,13 @@ TEST_CASE("ranks that disagree about the shape all hear of it, before anything i
                 Errc::mismatch, "hidden is 16 on rank 1");
   check_refused(good, on_rank_3([](ops::AfdShape& shape) { shape.ranks = ops::Assignment::of(1, 3).value(); }),
                 Errc::invalid_argument,
-                "rank 3: a2e: 1 expert ranks and 3 attention ranks, but the communicator has 5 ranks");
+                "rank 3: 1 expert ranks and 3 attention ranks, but the communicator has 5 ranks");
   check_refused(good, on_rank_3([](ops::AfdShape& shape) { shape.hidden = 0; }), Errc::invalid_argument,
-                "rank 3: a2e: hidden is 0");
+                "rank 3: hidden is 0");
   check_refused(good, on_rank_3([](ops::AfdShape& shape) { shape.topk = 0; }), Errc::invalid_argument,
-                "rank 3: a2e: topk is 0");
+                "rank 3: topk is 0");
   check_refused(good, on_rank_3([](ops::AfdShape& shape) { shape.max_batch = 0; }), Errc::invalid_argument,
-                "rank 3: a2e: max_batch is 0");
+                "rank 3: max_batch is 0");
 }
 
 TEST_CASE("a batch that does not fit its tables is refused everywhere, naming the rank") {
@@ -120,17 +120,16 @@ TEST_CASE("a batch that does not fit its tables is refused everywhere, naming th
   };
   const auto bytes = [](std::size_t n) { return std::span{kBytes}.first(n); };
   check_refused(good, on(2, [&](ops::A2eArgs& args) { args.x = bytes(15); }), Errc::invalid_argument,
-                "rank 2: a2e: x has 15 bytes, which are no rows of 8 bf16");
+                "rank 2: x has 15 bytes, which are no rows of 8 bf16");
   check_refused(good, on(2, [](ops::A2eArgs& args) { args.scales = args.scales.first(5); }), Errc::invalid_argument,
-                "rank 2: a2e: 6 expert ids and 5 scales for 3 rows with a gate: 6 of each are needed");
+                "rank 2: 6 expert ids and 5 scales for 3 rows with a gate: 6 of each are needed");
   const std::vector<std::uint8_t> mask(2, 1);
   check_refused(good, on(2, [&](ops::A2eArgs& args) { args.active_mask = mask; }), Errc::invalid_argument,
-                "rank 2: a2e: active_mask has 2 entries for 3 rows");
+                "rank 2: active_mask has 2 entries for 3 rows");
   check_refused(good, on(1, [&](ops::A2eArgs& args) { args.x = bytes(16); }), Errc::invalid_argument,
-                "rank 1: a2e: an expert rank sends nothing");
+                "rank 1: an expert rank sends nothing");
   check_refused(good, on(0, [](ops::A2eArgs& args) { args.expand_x = args.expand_x.first(2 * 4 * 16 - 1); }),
-                Errc::invalid_argument,
-                "rank 0: a2e: expand_x has 127 bytes; 2 attention ranks of up to 4 rows need 128");
+                Errc::invalid_argument, "rank 0: expand_x has 127 bytes; 2 attention ranks of up to 4 rows need 128");
   const std::vector<std::int32_t> ids(10);
   const std::vector<float> scales(10);
   check_refused(good,
@@ -140,7 +139,7 @@ TEST_CASE("a batch that does not fit its tables is refused everywhere, naming th
                      args.expert_ids = ids;
                      args.scales = scales;
                    }),
-                Errc::capacity_exceeded, "rank 4: a2e: a batch of 5 rows, max_batch is 4");
+                Errc::capacity_exceeded, "rank 4: a batch of 5 rows, max_batch is 4");
 }
 
 TEST_CASE("answers that are not those of the rows that came are refused everywhere") {
@@ -150,25 +149,43 @@ TEST_CASE("answers that are not those of the rows that came are refused everywhe
                             [](Rank rank, ops::E2aArgs& args) {
                               if (rank == Rank{0}) args.answers = args.answers.first(16);
                             }},
-                Errc::invalid_argument, "rank 0: e2a: answers has 16 bytes; 10 rows of 8 bf16 have 160");
+                Errc::invalid_argument, "rank 0: answers has 16 bytes; 10 rows of 8 bf16 have 160");
   check_refused(good,
                 Spoiled{.e2a =
                             [](Rank rank, ops::E2aArgs& args) {
                               if (rank == Rank{3}) args.x = args.x.first(48);
                             }},
-                Errc::invalid_argument, "rank 3: e2a: x has 48 bytes; 4 rows of 8 bf16 have 64");
+                Errc::invalid_argument, "rank 3: x has 48 bytes; 4 rows of 8 bf16 have 64");
   check_refused(good,
                 Spoiled{.tables =
                             [](Rank rank, ops::A2eTables& tables) {
                               if (rank == Rank{2}) tables.round = 0;
                             }},
-                Errc::invalid_argument, "rank 2: e2a: these tables come from no a2e that succeeded: call a2e first");
+                Errc::invalid_argument, "rank 2: these tables come from no a2e that succeeded: call a2e first");
   check_refused(good,
                 Spoiled{.tables =
                             [](Rank rank, ops::A2eTables& tables) {
                               if (rank == Rank{1}) tables.round += 1;
                             }},
                 Errc::mismatch, "a2e round is");
+}
+
+TEST_CASE("slots of a2e and e2a that nobody declared are refused on every rank") {
+  const AfdCase input = test::make_afd_case(1, {.experts = 1, .batches = {1}});
+  runtime::Config config = test::afd_config(input, {});
+  config.declare_slots = {};
+  const Result<void> done = runtime::World::run_as_threads(2, config, [&](runtime::World& world) -> Result<void> {
+    const ops::AfdSignals signals = ops::afd_signals(world.all().slots());
+    const ops::AfdShape shape = input.shape();
+    ops::A2eTables tables;
+    const Result<void> told =
+        ops::a2e(world.all(), {.place = {.shape = shape, .window = Offset{0}, .signals = signals}}, tables);
+    test::check_told(told, Errc::invalid_argument,
+                     "a2e: rank 0: the slots of a2e and e2a are not declared: call "
+                     "ops::declare_afd in Config::declare_slots");
+    return {};
+  });
+  CHECK_MESSAGE(done, to_string(done.error()));
 }
 
 TEST_CASE("the published profiles refuse alone, with the reason, what their kernel would ignore") {

@@ -29,6 +29,9 @@ TEST_CASE("choose: a detour needs ranks that lend their memory, and less than 1 
   for (const auto& [need, op] :
        {std::pair{Need::all_to_all, "all_to_all_detour"}, std::pair{Need::reduce_scatter, "reduce_scatter_detour"}}) {
     CHECK(choose(need, {.ranks = 4, .communicating = 2, .bytes = 999'999}).op == op);
+    CHECK(choose(need, {.ranks = 4, .communicating = 2, .bytes = 999'999}).way == ops::Way::detour);
+    CHECK(choose(need, {.ranks = 4, .communicating = 2, .bytes = 1'000'000}).way == ops::Way::direct);
+    CHECK(choose(need, {.ranks = 4, .communicating = 4, .bytes = 10}).way == ops::Way::direct);
     CHECK(says(choose(need, {.ranks = 4, .communicating = 2, .bytes = 999'999}), "the others lend their memory"));
     CHECK(says(choose(need, {.ranks = 4, .communicating = 2, .bytes = 1'000'000}), "communicating ranks alone"));
     CHECK(says(choose(need, {.ranks = 4, .communicating = 4, .bytes = 10}), "nobody is left"));
@@ -38,9 +41,9 @@ TEST_CASE("choose: a detour needs ranks that lend their memory, and less than 1 
 TEST_CASE("choose: between domains, and normal or low latency") {
   CHECK(choose(Need::attention_to_experts, {}).op == "a2e");
   CHECK(choose(Need::experts_to_attention, {}).op == "e2a");
-  CHECK(choose(Need::dispatch, {.tokens = 0}).op == "low latency");
-  CHECK(choose(Need::dispatch, {.tokens = 128}).op == "low latency");
-  CHECK(choose(Need::dispatch, {.tokens = 129}).op == "normal");
+  CHECK(choose(Need::dispatch, {.tokens = 0}).op == "dispatch_low_latency");
+  CHECK(choose(Need::dispatch, {.tokens = 128}).op == "dispatch_low_latency");
+  CHECK(choose(Need::dispatch, {.tokens = 129}).op == "dispatch_normal");
 }
 
 TEST_CASE("predicted: equal links carry a chunk in D + 1 parts at the same time") {
@@ -65,6 +68,20 @@ TEST_CASE("predicted: the slowest link counts, and a link carries all that a ran
   const Rank three[] = {Rank{0}, Rank{1}, Rank{2}};
   const LinkSpeeds lender = links_of("ranks 4\n0 3 1\n");
   CHECK(ops::predicted_seconds(lender, DetourGroup(three, 4), 600, Element::fp32) == doctest::Approx(800e-6));
+}
+
+TEST_CASE("missing link: a detour needs those to the lenders too, and an empty shard none") {
+  const LinkSpeeds links = links_of("ranks 4\n0 3 none\n1 0 none\n");
+  const DetourGroup pair(kPairOfFour, 4);
+  const auto missing = [&](std::int64_t elements, ops::Way way) {
+    const auto link = ops::missing_link(links, pair, elements, way);
+    return link ? std::pair{link->from.value(), link->to.value()} : std::pair{-1, -1};
+  };
+  CHECK(missing(600, ops::Way::detour) == std::pair{0, 3});
+  CHECK(missing(600, ops::Way::direct) == std::pair{1, 0});
+  // Chunks of one element are all shard 0.
+  CHECK(missing(2, ops::Way::detour) == std::pair{1, 0});
+  CHECK(missing(0, ops::Way::detour) == std::pair{-1, -1});
 }
 
 TEST_CASE("predicted: a link that does not exist cannot be used") {

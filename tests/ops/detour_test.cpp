@@ -15,6 +15,7 @@
 #include "ops/detour/window.hpp"
 #include "runtime/world.hpp"
 #include "shmem/number.hpp"
+#include "tests/ops/refusal.hpp"
 #include "tests/runtime/pausing_fabric.hpp"
 
 using namespace shmoe;
@@ -428,17 +429,16 @@ TEST_CASE("detour: what ranks do not agree on, and what is wrong, is refused on 
   check_refused(c, on_rank_1([](DetourCase& mine) {
                   mine.members = ranks_of({0, 1, 4});
                 }),
-                "rank 1: all_to_all_detour: the group names rank 4; there are ranks 0 to 3");
+                "rank 1: the group names rank 4; there are ranks 0 to 3");
   check_refused(c, on_rank_1([](DetourCase& mine) {
                   mine.members = ranks_of({0, 1, 0});
                 }),
-                "rank 1: all_to_all_detour: the group names rank 0 twice");
+                "rank 1: the group names rank 0 twice");
   check_refused(c, on_rank_1([](DetourCase& mine) { mine.elements = 23; }),
-                "rank 1: all_to_all_detour: x has 96 bytes; 23 elements of fp32 are 92");
-  check_refused(c, on_rank_1([](DetourCase& mine) { mine.elements = -1; }),
-                "rank 1: all_to_all_detour: -1 elements: 0 to ");
+                "rank 1: x has 96 bytes; 23 elements of fp32 are 92");
+  check_refused(c, on_rank_1([](DetourCase& mine) { mine.elements = -1; }), "rank 1: -1 elements of x: 0 to ");
   check_refused(c, on_rank_1([](DetourCase& mine) { mine.type = Element::bf16; }),
-                "rank 1: all_to_all_detour: x has 96 bytes; 24 elements of bf16 are 48");
+                "rank 1: x has 96 bytes; 24 elements of bf16 are 48; .elements counts the whole x");
 }
 
 TEST_CASE("detour: a window that is too small is refused on all, with both sizes") {
@@ -446,9 +446,19 @@ TEST_CASE("detour: a window that is too small is refused on all, with both sizes
   // 16 pairs of 6 fp32: a line of 64 bytes each.
   check_refused(
       c, [](Rank, DetourCase& mine) { mine.window = 1023; },
-      "all_to_all_detour: 16 slots of 64 bytes are 1024 bytes, the ipc window has 1023: set SHMOE_BUFFSIZE to 1 or "
+      "all_to_all_detour: rank 0: 16 slots of 64 bytes are 1024 bytes, the ipc window has 1023: set SHMOE_BUFFSIZE to "
+      "1 or "
       "more "
       "(MiB) on every rank");
+  const Result<void> without = runtime::World::run_as_threads(4, detour_config(c), [&](runtime::World& world) {
+    std::vector<std::byte> x(96);
+    std::vector<std::byte> y(96);
+    return ops::all_to_all_detour(world.all(), {.shape = {.elements = 24}, .x = x, .y = y});
+  });
+  test::check_told(
+      without, Errc::invalid_argument,
+      "all_to_all_detour: rank 0: shards wait in a window of 1024 bytes, and the call has none: pass .window "
+      "= *ops::allocate_window(comm)");
   DetourCase exact = c;
   exact.window = 1024;
   CHECK(run_case(exact) == "");

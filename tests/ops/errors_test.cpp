@@ -224,7 +224,7 @@ TEST_CASE("options that ranks do not share, or that do not fit, are refused ever
   for (const std::int64_t alignment : {std::int64_t{0}, std::int64_t{-4}, ops::kMostAlignment + 1}) {
     aligned.problem.alignment = alignment;
     check_refused(refusal_of(good, step_with(good, aligned)), Errc::invalid_argument,
-                  fmt::format("rank 1: notify: expert_alignment is {}, not in [1, 1073741824]", alignment));
+                  fmt::format("rank 1: expert_alignment is {}, not in [1, 1073741824]", alignment));
   }
   EpCase cumulative = good;
   cumulative.group_list = ops::GroupList::cumulative;

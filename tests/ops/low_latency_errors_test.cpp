@@ -187,6 +187,29 @@ TEST_CASE("the published profile refuses what its kernels ignore") {
   check_told(published_refusal(input, [](Rank, auto&) {}), Errc::invalid_argument, "has room for 8 x 1 cores");
 }
 
+TEST_CASE("S5: as published, strict mode refuses a combine whose flags lie over the rounds of barriers") {
+  const LowLatencyCase input = plain_low_latency(42, {1, 1});
+  const LowLatencyExpected expected = expect(input);
+  for (const Profile& profile : {kFaithful202607, kFaithful202608}) {
+    runtime::Config config = test::low_latency_config({.profile = profile}, {&input, 1});
+    config.strict = true;
+    const auto body = [&](runtime::World& world) -> Result<void> {
+      const Result<test::LowLatencyRoom> room = test::allocate_low_latency_room(world.all(), {&input, 1});
+      if (!room) return room.error();
+      if (Result<void> met = world.all().barrier(); !met) return met;
+      ops::LowLatencyTables tables;
+      LowLatencyStep step(world.all(), input, expected, *room, tables);
+      if (Result<void> sent = ops::dispatch_low_latency(world.all(), step.dispatch_args(), tables); !sent) return sent;
+      const Result<void> told = ops::combine_low_latency(world.all(), step.combine_args());
+      check_told(told, Errc::invalid_argument, "is the word in which core 0 counts rounds, now ");
+      check_told(told, Errc::invalid_argument, "(S5): take a communicator on which no barrier");
+      return {};
+    };
+    const Result<void> done = runtime::World::run_as_threads(2, config, body);
+    CHECK_MESSAGE(done, to_string(done.error()));
+  }
+}
+
 TEST_CASE("slots that nobody declared") {
   const LowLatencyCase input = plain_low_latency(50, {1, 1});
   const LowLatencyExpected expected = expect(input);

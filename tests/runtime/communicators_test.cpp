@@ -230,7 +230,7 @@ TEST_CASE("wrong arguments are named, and nobody waits") {
       CHECK(made.error().code == Errc::invalid_argument);
       CHECK(contains(made.error().context, part));
     };
-    refused(-1, ranks({0, 1, 2}), "communicator -1 of 4: raise SHMOE_COMMUNICATORS");
+    refused(-1, ranks({0, 1, 2}), "communicator -1 of 4, numbered from 0: take a number of them");
     refused(4, ranks({0, 1, 2}), "communicator 4 of 4");
     refused(0, ranks({0, 1, 2}), "communicator 0 is in use");
     refused(1, ranks({0, 1, 2, 1}), "communicator 1: rank 1 is listed twice");

@@ -288,6 +288,7 @@ TEST_CASE("limits of the low-latency path that other arguments give: top-k, expe
     const Result<void> done = ops::dispatch_low_latency(bench.comm, step.dispatch_args(), tables);
     REQUIRE(done);
     step.run_experts();
+    step.clear_sums();
     ops::CombineLowLatencyArgs sums = step.combine_args();
     --sums.capacity;
     check_refused(ops::combine_low_latency(bench.comm, sums), "expert_out holds ", Errc::capacity_exceeded);

@@ -45,7 +45,7 @@ std::string way_of(const ops::DetourGroup& group, Rank source, Rank receiver, st
                                  memory == receiver ? "straight to" : "in the memory of", memory);
   if (links == nullptr) return text + '\n';
   const Bytes size{static_cast<std::uint64_t>(elements.size() * bytes_of_element(ops::Element::int32))};
-  return text + fmt::format(", {:.0f} ms\n", 1e3 * links->seconds(source, memory, size));
+  return text + fmt::format(", {:.4g} ms\n", 1e3 * links->seconds(source, memory, size));
 }
 // [/ways]
 

@@ -203,6 +203,7 @@ class Alone(Bench):
         rows = self.report(self.launched(3, "collectives", "--blocks", 2, "--most-kib", 1, "--json"))
         self.assertIsNone(rows["all_to_all.1KiB"]["peer_us"])
         self.assertGreater(rows["reduce_scatter.1KiB"]["ours_us"], 0)
+        self.slow_link(rows)
 
     def test_with_notes_and_without(self):
         rows = self.report(self.launched(2, "notes", *SMALL, "--json"))

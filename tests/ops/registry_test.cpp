@@ -126,7 +126,7 @@ void check_low_latency(std::string_view op, std::string_view of, Ends ends,
   }
 }
 
-void check_refused(const Result<void>& done, std::string_view part, Errc code = Errc::invalid_argument) {
+void check_refusal_says(const Result<void>& done, std::string_view part, Errc code = Errc::invalid_argument) {
   REQUIRE(!done);
   CHECK(done.error().code == code);
   CHECK_MESSAGE(done.error().context.find(part) != std::string::npos, to_string(done.error()));
@@ -271,7 +271,7 @@ TEST_CASE("limits of the low-latency path that other arguments give: top-k, expe
     test::LowLatencyStep step(bench.comm, input, expected, bench.rooms[0], tables);
     ops::DispatchLowLatencyArgs topk = step.dispatch_args();
     topk.topk = input.base.experts().experts() + 1;
-    check_refused(ops::dispatch_low_latency(bench.comm, topk, tables), "top-k is 7 of 6 experts");
+    check_refusal_says(ops::dispatch_low_latency(bench.comm, topk, tables), "top-k is 7 of 6 experts");
     const auto region = ops::LowLatencyRegion::find(bench.comm.slots(), bench.comm.map());
     REQUIRE(region);
     const auto most = static_cast<std::int32_t>(region->most_columns());
@@ -284,13 +284,14 @@ TEST_CASE("limits of the low-latency path that other arguments give: top-k, expe
                                              .experts = experts,
                                              .expand_x = topk.expand_x,
                                              .capacity = topk.capacity};
-    check_refused(ops::dispatch_low_latency(bench.comm, beyond, tables), fmt::format("has room for {}", most));
+    check_refusal_says(ops::dispatch_low_latency(bench.comm, beyond, tables), fmt::format("has room for {}", most));
     const Result<void> done = ops::dispatch_low_latency(bench.comm, step.dispatch_args(), tables);
     REQUIRE(done);
     step.run_experts();
+    step.clear_sums();
     ops::CombineLowLatencyArgs sums = step.combine_args();
     --sums.capacity;
-    check_refused(ops::combine_low_latency(bench.comm, sums), "expert_out holds ", Errc::capacity_exceeded);
+    check_refusal_says(ops::combine_low_latency(bench.comm, sums), "expert_out holds ", Errc::capacity_exceeded);
     ++sums.capacity;
     return ops::combine_low_latency(bench.comm, sums);
   });
@@ -316,8 +317,8 @@ TEST_CASE("a batch of a2e has max_batch rows at most, and cores are those of a r
     const ops::AfdPlace place{.shape = shape, .window = *window, .signals = ops::afd_signals(world.all().slots())};
     std::vector<std::byte> expand_x(static_cast<std::size_t>(shape.capacity(Rank{0})) * shape.row_bytes());
     ops::A2eTables tables;
-    check_refused(ops::a2e(world.all(), test::a2e_args(input, place, world.rank(), expand_x), tables),
-                  "a batch of 3 rows, max_batch is 2", Errc::capacity_exceeded);
+    check_refusal_says(ops::a2e(world.all(), test::a2e_args(input, place, world.rank(), expand_x), tables),
+                       "a batch of 3 rows, max_batch is 2", Errc::capacity_exceeded);
     return world.all().barrier();
   };
   const Result<void> done = runtime::World::run_as_threads(2, test::afd_config(input, {}), body);

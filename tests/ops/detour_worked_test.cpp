@@ -182,11 +182,14 @@ Result<void> call_worked(runtime::Communicator& comm, const Worked& worked, Halv
 
 void check_rows(runtime::Communicator& comm, const Worked& worked) {
   const Offset window = comm.map().ipc_data.at;
-  for (const auto& [place, row] : worked.rows) {
-    if (place.first != comm.rank().value()) continue;
-    CAPTURE(place.first);
-    CAPTURE(place.second);
-    const auto seen = comm.local<std::byte>(window + Bytes{place.second}, row.size() + 8);
+  for (const auto& entry : worked.rows) {
+    const std::int32_t rank = entry.first.first;
+    const std::uint64_t offset = entry.first.second;
+    const std::vector<std::byte>& row = entry.second;
+    if (rank != comm.rank().value()) continue;
+    CAPTURE(rank);
+    CAPTURE(offset);
+    const auto seen = comm.local<std::byte>(window + Bytes{offset}, row.size() + 8);
     CHECK(std::equal(row.begin(), row.end(), seen.begin()));
     for (const std::byte behind : seen.last(8)) CHECK(behind == std::byte{0});  // no byte more
   }

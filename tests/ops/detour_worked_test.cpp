@@ -48,6 +48,9 @@ using Deeds = std::vector<std::string>;
 /// Rank and core.
 using Seat = std::pair<std::int32_t, std::int32_t>;
 
+/// In whose window, where.
+using Place = std::pair<std::int32_t, std::uint64_t>;
+
 std::string put_text(std::int32_t memory, std::uint64_t data, std::uint64_t bytes) {
   return fmt::format("puts {} bytes at {} of {}", bytes, data, memory);
 }
@@ -128,9 +131,10 @@ struct Worked {
   std::function<float(Rank, std::size_t)> input;
   bool reduces = false;
   std::map<std::int32_t, Halves> outputs = {};  // of the members
-  bool any_deeds = false;
-  std::map<Seat, Deeds> deeds = {};                                                    // nothing: it does nothing
-  std::map<std::pair<std::int32_t, std::uint64_t>, std::vector<std::byte>> rows = {};  // in whose window, where
+  bool any_deeds = false;                       // what the cores do is not looked at
+  std::map<Seat, Deeds> deeds = {};             // nothing: it does nothing
+  std::map<Place, std::vector<std::byte>> rows = {};
+  std::map<Place, std::uint64_t> words = {};
 };
 
 void add(Worked& worked, const Send& send) {
@@ -180,15 +184,26 @@ Result<void> call_worked(runtime::Communicator& comm, const Worked& worked, Halv
                         : ops::all_to_all_detour(comm, {.shape = shape, .x = from, .y = to});
 }
 
-void check_rows(runtime::Communicator& comm, const Worked& worked) {
+void check_windows(runtime::Communicator& comm, const Worked& worked) {
   const Offset window = comm.map().ipc_data.at;
-  for (const auto& [place, row] : worked.rows) {
-    if (place.first != comm.rank().value()) continue;
-    CAPTURE(place.first);
-    CAPTURE(place.second);
-    const auto seen = comm.local<std::byte>(window + Bytes{place.second}, row.size() + 8);
+  for (const auto& entry : worked.rows) {
+    const std::int32_t rank = entry.first.first;
+    const std::uint64_t offset = entry.first.second;
+    const std::vector<std::byte>& row = entry.second;
+    if (rank != comm.rank().value()) continue;
+    CAPTURE(rank);
+    CAPTURE(offset);
+    const auto seen = comm.local<std::byte>(window + Bytes{offset}, row.size() + 8);
     CHECK(std::equal(row.begin(), row.end(), seen.begin()));
     for (const std::byte behind : seen.last(8)) CHECK(behind == std::byte{0});  // no byte more
+  }
+  for (const auto& entry : worked.words) {
+    const std::int32_t rank = entry.first.first;
+    const std::uint64_t offset = entry.first.second;
+    if (rank != comm.rank().value()) continue;
+    CAPTURE(rank);
+    CAPTURE(offset);
+    CHECK(comm.local<std::uint64_t>(window + Bytes{offset}, 1)[0] == entry.second);
   }
 }
 
@@ -218,7 +233,7 @@ std::map<Seat, Deeds> check_worked(const Worked& worked) {
       const auto planned = worked.deeds.find(seat);
       CHECK(seen.at(seat) == (planned == worked.deeds.end() ? Deeds{} : planned->second));
     }
-    check_rows(comm, worked);
+    check_windows(comm, worked);
     meet.arrive_and_wait();
     return {};
   };
@@ -278,11 +293,11 @@ TEST_CASE("published all-to-all: 22 elements between ranks 0 and 1 of four, core
   worked.rows = {
       {{1, kData01}, bytes_of(halves({11, 12, 13, 14}))},     {{2, kData01}, bytes_of(halves({15, 16, 17, 18}))},
       {{3, kData01}, bytes_of(halves({19, 20, 21}))},         {{0, kData10}, bytes_of(halves({100, 101, 102, 103}))},
-      {{2, kData10}, bytes_of(halves({104, 105, 106, 107}))}, {{3, kData10}, bytes_of(halves({108, 109, 110}))},
-      {{0, kFlag01}, bytes_of<std::uint64_t>({0})},           {{1, kFlag10}, bytes_of<std::uint64_t>({0})}};
+      {{2, kData10}, bytes_of(halves({104, 105, 106, 107}))}, {{3, kData10}, bytes_of(halves({108, 109, 110}))}};
+  worked.words = {{{0, kFlag01}, 0}, {{1, kFlag10}, 0}, {{0, kFlag10}, first_word()}, {{1, kFlag01}, first_word()}};
   for (const std::int32_t lender : {2, 3}) {
     for (const std::uint64_t flag : {kFlag01, kFlag10}) {
-      worked.rows[{lender, flag}] = bytes_of<std::uint64_t>({first_word()});
+      worked.words[{lender, flag}] = first_word();
     }
   }
   check_worked(worked);
@@ -336,11 +351,9 @@ TEST_CASE("published reduce-scatter: 20 elements between ranks 0 and 1 of four, 
                  {{3, kData01}, bytes_of(halves({18, 19}))},
                  {{0, kData10}, bytes_of(halves({100, 101, 102, 103}))},
                  {{2, kData10}, bytes_of(halves({104, 105, 106, 107}))},
-                 {{3, kData10}, bytes_of(halves({108, 109}))},
-                 {{0, 6'684'672}, bytes_of<std::uint64_t>({first_word()})},
-                 {{0, 6'686'336}, bytes_of<std::uint64_t>({first_word()})},
-                 {{1, 73'531'424}, bytes_of<std::uint64_t>({first_word()})},
-                 {{1, 73'533'088}, bytes_of<std::uint64_t>({first_word()})}};
+                 {{3, kData10}, bytes_of(halves({108, 109}))}};
+  worked.words = {{{0, 6'686'336}, first_word()}, {{1, 73'533'088}, first_word()}};
+  for (const Send& send : sends) worked.words[{send.memory, send.flag}] = first_word();
   const auto deeds = check_worked(worked);
   for (const std::int32_t rank : {0, 1}) CHECK(roles_of(deeds, rank) == Roles{.in2 = 4, .red = 4, .need = 4});
 }
@@ -370,7 +383,7 @@ TEST_CASE("published reduce-scatter: 24 elements between ranks 0, 1 and 3 of fou
                         {{3, 4}, 2, 180'486'240, 182'583'296, 8}};
   for (const Send& send : sends) {
     add(worked, send);
-    worked.rows[{send.memory, send.flag}] = bytes_of<std::uint64_t>({first_word()});
+    worked.words[{send.memory, send.flag}] = first_word();
     if (send.seat.second == 0) continue;
     // Cores 1 and 2 send to the first of the others, 3 and 4 to the second; positions 0, 1, 2 get inputs from 0, 8, 16 on.
     const std::int32_t position = std::min(send.seat.first, 2);
@@ -388,7 +401,7 @@ TEST_CASE("published reduce-scatter: 24 elements between ranks 0, 1 and 3 of fou
                             {{3, 2}, {{2, 46'792'704}, {2, 100'270'112}}, 207'224'928, 207'226'592, 209'322'000, 16}};
   for (const Reduce& reduce : reduces) {
     add(worked, reduce);
-    worked.rows[{reduce.seat.first, reduce.progress}] = bytes_of<std::uint64_t>({first_word(2)});
+    worked.words[{reduce.seat.first, reduce.progress}] = first_word(2);
   }
   worked.rows[{0, 8'781'824}] = bytes_of(count_from(7, 7, 8));
   worked.rows[{1, 75'628'544}] = bytes_of(count_from(63, 7, 8));

@@ -16,7 +16,7 @@ using test::EpCase;
 
 namespace {
 
-constexpr std::int32_t kRanks = 4;
+constexpr std::int32_t kOverlapRanks = 4;
 
 /// The members and their inputs; step i takes case i % cases.
 struct Group {
@@ -125,14 +125,14 @@ void check_mixed(const test::Setup& setup) {
   runtime::Config config =
       test::config_for(setup, std::max(test::heap_for(groups[0].cases), test::heap_for(groups[1].cases)));
   config.communicators = 3;
-  std::vector<std::string> found(kRanks, "not run");
+  std::vector<std::string> found(kOverlapRanks, "not run");
   const auto body = [&](runtime::World& world) -> Result<void> {
     Result<std::string> own = run_rank(world, groups, seed, setup.steps);
     if (!own) return own.error();
     found[world.rank().index()] = *own;
     return {};
   };
-  const Result<void> done = runtime::World::run_as_threads(kRanks, config, body, setup.decorate);
+  const Result<void> done = runtime::World::run_as_threads(kOverlapRanks, config, body, setup.decorate);
   REQUIRE_MESSAGE(done, to_string(done.error()));
   for (const std::string& text : found) CHECK(text == "");
 }

@@ -386,7 +386,7 @@ Result<FaultPlan> FaultPlan::load(const std::string& path) {
   if (!file) {
     return Error{
         .code = Errc::not_found,
-        .context = fmt::format("cannot read faults from {}: see SHMOE_FAULTS and --faults", bootstrap::quoted(path)),
+        .context = fmt::format("cannot read faults from {}: give a file that can be read", bootstrap::quoted(path)),
         .sys = errno};
   }
   return parse(std::string{std::istreambuf_iterator<char>(file), {}}, path);

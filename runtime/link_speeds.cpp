@@ -114,7 +114,7 @@ Result<LinkSpeeds> LinkSpeeds::load(const std::string& path) {
   std::ifstream file(path);
   if (!file) {
     return Error{.code = Errc::io,
-                 .context = fmt::format("cannot read {}, the file of the links: see SHMOE_LINKS and --links", path),
+                 .context = fmt::format("cannot read {}, the file of the links: give one that can be read", path),
                  .sys = errno};
   }
   return parse(std::string{std::istreambuf_iterator<char>(file), {}}, path);

@@ -106,9 +106,10 @@ class AfdCheck {
 
   [[nodiscard]] Error wrong(std::string_view what) const {
     return Error{.code = Errc::mismatch,
-                 .context = fmt::format("wrong result on rank {} in step {}: {}; without a plan of faults it is a bug "
-                                        "of shmoe: report it with this command line",
-                                        step_.rank, step_.number, what),
+                 .context = fmt::format(
+                     "wrong result on rank {} in step {}: {}; in profile safe and without a plan of faults it is a bug "
+                     "of shmoe: report it with this command line",
+                     step_.rank, step_.number, what),
                  .where = step_.rank};
   }
 

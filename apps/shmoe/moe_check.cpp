@@ -136,9 +136,10 @@ class Check {
 
   [[nodiscard]] Error wrong(std::string_view what) const {
     return Error{.code = Errc::mismatch,
-                 .context = fmt::format("wrong result on rank {} in step {}: {}; without a plan of faults it is a bug "
-                                        "of shmoe: report it with this command line",
-                                        left_.rank, left_.step, what),
+                 .context = fmt::format(
+                     "wrong result on rank {} in step {}: {}; in profile safe and without a plan of faults it is a bug "
+                     "of shmoe: report it with this command line",
+                     left_.rank, left_.step, what),
                  .where = left_.rank};
   }
 

@@ -24,8 +24,8 @@ Result<ExpertMap> ExpertMap::owned_by(std::vector<Rank> owners, std::int32_t ran
   for (std::size_t expert = 0; expert < owners.size(); ++expert) {
     if (owners[expert] < Rank{0} || owners[expert] >= Rank{ranks}) {
       return Error{.code = Errc::invalid_argument,
-                   .context = fmt::format("expert {} is owned by rank {}, and there are {} ranks: ranks go from 0",
-                                          expert, owners[expert], ranks)};
+                   .context = fmt::format("expert {} is owned by rank {}, and there are {} ranks: give 0 to {}", expert,
+                                          owners[expert], ranks, ranks - 1)};
     }
   }
   return ExpertMap{std::move(owners), ranks};

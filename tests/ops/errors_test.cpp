@@ -217,7 +217,7 @@ TEST_CASE("options that ranks do not share, or that do not fit, are refused ever
                 "rank 2: recv_scales: ");
   static std::vector<std::int64_t> short_list(3);
   check_refused(refused([](ops::DispatchArgs& args) { args.wait_cost = short_list; }), Errc::invalid_argument,
-                "rank 2: wait_cost has 3 entries, one for each of 4 ranks");
+                "rank 2: wait_cost has 3 entries: give one for each of 4 ranks");
   EpCase aligned = good;
   aligned.problem.alignment = 8;
   check_refused(refusal_of(good, step_with(good, aligned)), Errc::mismatch, "alignment is 8 on rank 1 and 1 on rank 0");
@@ -335,7 +335,7 @@ TEST_CASE("arguments of combine that do not fit each other") {
                 Errc::invalid_argument, "rank 0: prob_grad: ");
   static std::vector<std::int64_t> long_list(5);
   check_refused(refused([](ops::CombineArgs& args) { args.wait_cost = long_list; }), Errc::invalid_argument,
-                "rank 0: wait_cost has 5 entries, one for each of 4 ranks");
+                "rank 0: wait_cost has 5 entries: give one for each of 4 ranks");
 }
 
 TEST_CASE("T43: counts that would cover flags, or lie across two numbers, are refused everywhere") {

@@ -62,7 +62,7 @@ TEST_CASE("an owner that is no rank is refused") {
   const auto high = ExpertMap::owned_by({Rank{0}, Rank{3}}, 3);
   REQUIRE_FALSE(high);
   CHECK(high.error().code == Errc::invalid_argument);
-  CHECK(high.error().context == "expert 1 is owned by rank 3, and there are 3 ranks");
+  CHECK(high.error().context == "expert 1 is owned by rank 3, and there are 3 ranks: give 0 to 2");
   CHECK_FALSE(ExpertMap::owned_by({Rank{-1}}, 3));
   CHECK_FALSE(ExpertMap::owned_by({}, 3));
 }
@@ -115,5 +115,5 @@ TEST_CASE("who is left must be ranks of the map, each once") {
   CHECK(refusal({Rank{1}, Rank{0}}).empty());
   CHECK(refusal({Rank{2}}) == "rank 2 is listed as left: it is none of the 2 ranks of the expert map, or listed twice");
   CHECK(refusal({Rank{1}, Rank{1}}).starts_with("rank 1 is listed as left"));
-  CHECK(refusal({}) == "an owner table of 4 experts on 0 ranks");
+  CHECK(refusal({}) == "an owner table of 4 experts on 0 ranks: give at least one of each");
 }

@@ -156,7 +156,7 @@ TEST_CASE("T83: shared experts without a rank of their own, or with none left fo
           "1 shared experts on 3 of 3 ranks: the ranks are a multiple of the experts, and "
           "one is left for routed experts at least");
   CHECK(ops::experts_behind({.experts = 1, .ranks = 3}, 6, 3).error().context ==
-        "6 routed experts on 3 ranks, of which 3 hold shared experts");
+        "6 routed experts on 3 ranks, of which 3 hold shared experts: leave one rank for a routed expert at least");
 }
 
 TEST_CASE("the published profile refuses what its kernels ignore") {

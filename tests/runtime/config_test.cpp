@@ -129,7 +129,8 @@ TEST_CASE("links are read from their file, and what is wrong with it is named") 
   std::filesystem::remove(file);
   CHECK(to_string(load({{"SHMOE_LINKS", file.c_str()}}).error()).find("SHMOE_LINKS: cannot read " + file) !=
         std::string::npos);
-  CHECK(to_string(load({{"SHMOE_LINKS", "/"}}).error()).ends_with("/, which should hold links, is not a regular file"));
+  CHECK(to_string(load({{"SHMOE_LINKS", "/"}}).error())
+            .ends_with("/, which should hold links, is not a regular file: save them to one"));
 }
 
 TEST_CASE("a bad value is named with what the variable takes") {

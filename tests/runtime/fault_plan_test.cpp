@@ -269,7 +269,8 @@ TEST_CASE("fault plan: the setting is a file") {
   const auto missing = load("/nonexistent/plan");
   REQUIRE_FALSE(missing);
   CHECK(to_string(missing.error()) ==
-        "not found: SHMOE_FAULTS: cannot read faults from '/nonexistent/plan' (No such file or directory)");
+        "not found: SHMOE_FAULTS: cannot read faults from '/nonexistent/plan': give a file that can be read (No such "
+        "file or directory)");
   const auto folder = load("/tmp");
   REQUIRE_FALSE(folder);
   CHECK(to_string(folder.error()) ==

@@ -23,7 +23,9 @@ endif()
 
 # shmoe_install_library(shmoe_ops): the target shmoe::ops of other projects, with all headers of the folder that are not
 # under detail/.
+# shmoe_install_library(shmoe_c HEADERS shmoe.h): with these headers instead, straight under include/.
 function(shmoe_install_library target)
+  cmake_parse_arguments(ARG "" "" "HEADERS" ${ARGN})
   string(REPLACE shmoe_ "" name ${target})
   # No symbol of its own when it is shared: the precompiled headers are the same for all.
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} DEFINE_SYMBOL ""
@@ -31,10 +33,14 @@ function(shmoe_install_library target)
   install(TARGETS ${target} EXPORT shmoe
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT programs NAMELINK_COMPONENT development
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+  add_dependencies(to_install ${target})
+  if(ARG_HEADERS)
+    install(FILES ${ARG_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+    return()
+  endif()
   file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/ DESTINATION ${SHMOE_INSTALL_HEADERS}/${folder} COMPONENT development
     FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN detail EXCLUDE)
-  add_dependencies(to_install ${target})
 endfunction()
 
 # shmoe_install_programs(shmoe-bench ...)

@@ -19,6 +19,7 @@ while [[ ${1:-} == --* ]]; do
 done
 [[ $# -ge 1 ]] || { sed -n '2,/^set/{/^#/p}' "$0" && exit 2; }
 [[ $EUID -eq 0 ]] || { echo "needs root: it mounts and changes root" >&2 && exit 2; }
+command -v debootstrap >/dev/null || { echo "no debootstrap: apt-get install debootstrap" >&2 && exit 1; }
 mkdir -p "$1"
 folder=$(realpath "$1")
 shift

@@ -15,6 +15,7 @@ while [[ $# -gt 0 ]]; do
   esac
 done
 
+command -v dpkg-shlibdeps >/dev/null || { echo "no dpkg-shlibdeps: apt-get install dpkg-dev" >&2 && exit 1; }
 scripts/install_packages.sh
 scripts/build.sh "$preset" to_install
 

@@ -8,11 +8,6 @@ using namespace shmoe::capi_test;
 
 namespace {
 
-struct Refusal {
-  shmoe_status status;
-  const char* text;
-};
-
 /// Each call is made, and its text kept, before the next one overwrites it.
 void check_null(shmoe_status status, const char* function, const char* name) {
   CHECK(status == SHMOE_INVALID_ARGUMENT);

@@ -4,6 +4,6 @@
 set -euo pipefail
 nm=$1 library=$2 header=$3
 shown=$("$nm" -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort)
-declared=$(tr '\n' ' ' <"$header" | grep -oE 'SHMOE_API [^;(]*\(' | sed -E 's/\($//; s/.*[ *]//' | sort)
+declared=$(grep -v '^#' "$header" | tr '\n' ' ' | grep -oE 'SHMOE_API [^;(]*\(' | sed -E 's/\($//; s/.*[ *]//' | sort)
 diff -u --label "declared in the header" --label "shown by the library" <(echo "$declared") <(echo "$shown")
 echo "$(wc -l <<<"$shown") functions"

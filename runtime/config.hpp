@@ -55,6 +55,8 @@ struct Config {
 
   /// Looks settings up; the default looks in the process environment.
   using Lookup = std::function<std::optional<std::string>(std::string_view)>;
+  /// For what is read at the start: rank, size and name of the job, where it meets. Empty: the process environment.
+  Lookup environment;
   /// Errors:  invalid_argument naming the variable, its value and what it takes; as FaultPlan::load, as LinkSpeeds::load.
   static Result<Config> load(const Lookup& lookup);
   static Result<Config> load();

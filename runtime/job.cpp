@@ -138,8 +138,12 @@ Result<OwnParts> map_everything(bootstrap::SocketExchange& exchange, const Confi
   return own;
 }
 
+bootstrap::Environment environment_of(const Config& config) {
+  return config.environment ? config.environment : bootstrap::process_environment();
+}
+
 Result<bootstrap::SocketExchange> connect(const Config& config, const bootstrap::Launch& launch) {
-  const bootstrap::Environment environment = bootstrap::process_environment();
+  const bootstrap::Environment environment = environment_of(config);
   const auto argument = config.comm_id.empty() ? std::nullopt : std::optional<std::string_view>(config.comm_id);
   Result<bootstrap::Endpoint> endpoint = bootstrap::choose_endpoint(argument, environment, launch);
   if (!endpoint) return std::move(endpoint).error();
@@ -223,7 +227,7 @@ FabricMaker fabric_maker(const Config& config, Rank rank, bool threads, std::sha
 }
 
 Result<Job> join_processes(const Config& config) {
-  Result<bootstrap::Launch> launch = bootstrap::detect_launch(bootstrap::process_environment());
+  Result<bootstrap::Launch> launch = bootstrap::detect_launch(environment_of(config));
   if (!launch) return std::move(launch).error();
   if (config.generation > 0) launch->job_id += fmt::format(".{}", config.generation);
   Log log = Log::to_stderr(find_log_level(config.log_level).value_or(LogLevel::warn), launch->rank);

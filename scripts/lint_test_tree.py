@@ -172,6 +172,8 @@ FAULTS = [
     ("layering", "shmem/flag.cpp", None, '#include "bootstrap/launch.hpp"\n'),
     ("layering", "ops/op.cpp", None, "#include <bootstrap/launch.hpp>\n"),
     ("layering", "runtime/world.cpp", None, '#include "ops/op.hpp"\n'),
+    ("layering", "ops/op.cpp", None, '#include "capi/shmoe.h"\n'),
+    ("layering", "capi/world.cpp", None, '#include "apps/01_ring/ring.hpp"\n'),
     ("layering", "runtime/world.cpp", None, '#include "runtime/check/checker.hpp"\n'),
     ("layering", "bootstrap/launch.cpp", None, '#include "runtime/world.hpp"\n'),
     ("layering", "ops/op.cpp", None, '#include "apps/01_ring/ring.hpp"\n'),

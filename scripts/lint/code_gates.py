@@ -47,7 +47,7 @@ _ATOMICS = re.compile(
 
 def check_atomics(tree):
     """shared words are read and written, and waits are made, only under shmem/: what the checker cannot see it cannot prove"""
-    layers = ("bootstrap", "runtime", "ops", "apps")
+    layers = ("bootstrap", "runtime", "ops", "capi", "apps")
     return [line for s in tree.cpp(*layers) for line in _matches(s, _ATOMICS, "atomics")]
 
 
@@ -66,7 +66,7 @@ _FIXED_TIME = re.compile(r"\bconstexpr\b[^;()]*\bk\w+\s*[={].*?(\d(?:ns|us|ms|s|
 def check_times(tree):
     """a fixed time says why it is none of the settings, in a comment on its line or above: on a busy machine it will pass"""
     found = []
-    for s in tree.cpp("shmem", "bootstrap", "runtime", "ops", "apps"):
+    for s in tree.cpp("shmem", "bootstrap", "runtime", "ops", "capi", "apps"):
         for number, line in enumerate(s.code.splitlines(), 1):
             if not _FIXED_TIME.search(line) or "//" in s.lines[number - 1]:
                 continue
@@ -80,6 +80,7 @@ _MAY_INCLUDE = {
     "bootstrap": {"shmem", "bootstrap"},
     "runtime": {"shmem", "bootstrap", "runtime"},
     "ops": {"shmem", "runtime", "ops"},
+    "capi": {"shmem", "bootstrap", "runtime", "ops", "capi"},
     "apps": set(LAYERS) - {"tests"},
     "tests": set(LAYERS),
 }
@@ -105,7 +106,7 @@ def _include_fault(source, quoted, angled):
 
 
 def check_layering(tree):
-    """includes never run upwards: shmem <- bootstrap <- runtime <- ops <- apps and tests; ops know no bootstrap"""
+    """includes never run upwards: shmem <- bootstrap <- runtime <- ops <- capi <- apps and tests; ops know no bootstrap"""
     found = []
     for s in tree.cpp(*LAYERS):
         for number, line in enumerate(s.lines, 1):

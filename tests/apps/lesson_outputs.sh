@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$1"
 failed=0 shown=0
-for page in apps/[0-9][0-9]_*/README.md; do
+for page in apps/[0-9][0-9]_*/README.md apps/c_api/README.md; do
   while read -r file; do
     shown=$((shown + 1))
     block=$(awk -v mark="<!-- output: $file -->" '

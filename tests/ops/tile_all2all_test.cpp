@@ -283,10 +283,10 @@ TEST_CASE("all2all: what ranks do not agree on, and what is too small, is refuse
   check_refused(kSmall, of_rank_1([](All2AllCase& c) { c.programs = 1; }), "programs is 1 on rank 1 and 2 on rank 0");
   check_refused(
       kSmall, of_rank_1([](All2AllCase& c) { c.tiling.buffers = 3; }),
-      "rank 1: reverse_all2all: the slots of all2all are 2 x 3 x 4; 3 buffers x 3 ranks x 4 tasks are needed");
+      "reverse_all2all: rank 1: the slots of all2all are 2 x 3 x 4; 3 buffers x 3 ranks x 4 tasks are needed");
   check_refused(kSmall, {}, "x has 600 bytes and y 590; S*R*H*D elements are 600", 10);
   check_refused(kSmall, of_rank_1([](All2AllCase& c) { c.tiling.block_dim = 0; }),
-                "rank 1: reverse_all2all: blocks of 2 x 0");
+                "reverse_all2all: rank 1: blocks of 2 x 0");
 }
 
 TEST_CASE("all2all: programs that would wait for one that never begins are refused with the reason") {

@@ -382,7 +382,7 @@ TEST_CASE("a detour collective without a window is refused with the bytes that i
     REQUIRE(!called);
     CHECK(called.error().code == Errc::invalid_argument);
     CHECK(workspace_size(comm, args).symmetric == Bytes{4 * 64});
-    CHECK_MESSAGE(called.error().context.find("are 256 bytes, the ipc window has 0") != std::string::npos,
+    CHECK_MESSAGE(called.error().context.find("a window of 256 bytes, and the call has none") != std::string::npos,
                   to_string(called.error()));
     return comm.barrier();
   });

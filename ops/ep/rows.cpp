@@ -81,8 +81,9 @@ namespace {
 std::optional<Error> buffer_fault(const RowCall& call, const RowMap& rows, const runtime::Communicator& comm) {
   if (call.hidden < 1 || call.hidden > kMostHidden || call.capacity < 0) {
     return fault_of(rows.me(), Errc::invalid_argument,
-                    fmt::format("{}: hidden is {}, in [1, {}], and the capacity {} rows, at least 0", call.op,
-                                call.hidden, kMostHidden, call.capacity));
+                    fmt::format("{}: hidden is {} and the capacity {} rows: hidden must be in [1, {}], the capacity "
+                                "0 or more",
+                                call.op, call.hidden, call.capacity, kMostHidden));
   }
   if (!is_known(call.dtype) || !is_known(call.quant)) {
     return fault_of(rows.me(), Errc::invalid_argument,

@@ -243,9 +243,7 @@ std::optional<Error> combine_fault(const CombineLowLatencyArgs& args, const runt
 /// Of a combine that is in flight, on this rank alone.
 std::optional<Error> finish_fault(const CombineLowLatencyArgs& args, const runtime::Communicator& comm) {
   const LowLatencyTables& tables = args.tables;
-  const auto refuse = [&](std::string text) {
-    return fault_of(comm.rank(), Errc::invalid_argument, "combine_finish: " + std::move(text));
-  };
+  const auto refuse = [&](std::string text) { return fault_of(comm.rank(), Errc::invalid_argument, std::move(text)); };
   if (tables.stage != LowLatencyStage::summing) {
     return refuse("no combine is in flight for these tables: call combine_begin first");
   }
@@ -315,7 +313,9 @@ Result<void> combine_begin(runtime::Communicator& comm, const CombineLowLatencyA
 Result<void> combine_finish(runtime::Communicator& comm, const CombineLowLatencyArgs& args) {
   const Result<LowLatencyRegion> region = LowLatencyRegion::find(comm.slots(), comm.map());
   if (!region) return region.error();
-  if (std::optional<Error> fault = finish_fault(args, comm)) return *std::move(fault);
+  if (std::optional<Error> fault = finish_fault(args, comm)) {
+    return std::move(*fault).within("combine_finish");
+  }
   const Handshake handshake{runtime::CallCard("combine_low_latency"), std::nullopt};
   Result<void> done = comm.launch("combine_finish", [&](runtime::CoreContext& context) {
     LowLatencySync sync(context, *region, LowLatencySync::Call::combine, handshake, Round{args.tables.combine_round});

@@ -382,7 +382,7 @@ Result<void> dispatch_finish(runtime::Communicator& comm, LowLatencyTables& tabl
     return fault_of(comm.rank(), Errc::invalid_argument,
                     "dispatch_finish: no rows are on their way for these tables: call dispatch_begin first");
   }
-  if (auto fault = tables_fault(tables.communicator, comm)) return *std::move(fault);
+  if (auto fault = tables_fault(tables.communicator, comm)) return std::move(*fault).within("dispatch_finish");
   const Handshake handshake{runtime::CallCard("dispatch_low_latency"), std::nullopt};
   Result<void> done = comm.launch("dispatch_finish", [&](runtime::CoreContext& context) {
     LowLatencySync sync(context, *region, LowLatencySync::Call::dispatch, handshake, Round{tables.round});

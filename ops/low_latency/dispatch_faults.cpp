@@ -73,8 +73,9 @@ DispatchFault token_fault(const DispatchLowLatencyArgs& args, const runtime::Com
     return refuse_dispatch(comm, fmt::format("{} pairs do not fit 32-bit counts: send fewer tokens at a time", pairs));
   }
   if (args.hidden < 1 || args.hidden > kMostHidden || args.capacity < 0) {
-    return refuse_dispatch(comm, fmt::format("hidden is {}, in [1, {}], and the capacity {} rows, at least 0",
-                                             args.hidden, kMostHidden, args.capacity));
+    return refuse_dispatch(comm, fmt::format("hidden is {} and the capacity {} rows: hidden must be in [1, {}], the "
+                                             "capacity 0 or more",
+                                             args.hidden, args.capacity, kMostHidden));
   }
   const std::uint64_t bytes = tokens * row_bytes(args.dtype, args.hidden);
   if (args.x.size() != bytes) {

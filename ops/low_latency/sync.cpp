@@ -76,8 +76,8 @@ void LowLatencySync::check_in_flight(const Rounds& rounds) {
   if (open == 0 || (!published() && oldest + 1 == round_.value())) return;
   Error found = fault_of(
       context_->rank(), Errc::invalid_argument,
-      fmt::format("low-latency {0} {1} begins while an older one is in flight: {0} {2} is open on "
-                  "communicator {3}; call {0}_finish with its own tables, nothing else ends it, then go on. {4} "
+      fmt::format("low-latency {0} {1} begins while an older one is in flight: {0} {2} is open on communicator {3}. "
+                  "Call {0}_finish with its own tables, the only ones that end it, or make another communicator. {4} "
                   "may be under way",
                   name_of(call_), round_, oldest, context_->launch().communicator, published() ? 1 : 2));
   if (published()) throw Interrupted(std::move(found));

@@ -118,7 +118,7 @@ TEST_CASE("arguments that do not fit: one error on all, naming the rank, and no 
   refused([&](auto& args) { args.active_mask = long_mask; }, "the active mask has 3 entries");
   refused([&](auto& args) { args.scales = scales; }, "go with int8 rows");
   refused([&](auto& args) { args.topk = 7; }, "top-k is 7 of 6 experts");
-  refused([&](auto& args) { args.hidden = 0; }, "hidden is 0, in [1, ");
+  refused([&](auto& args) { args.hidden = 0; }, "hidden is 0 and the capacity");
   refused([&](auto& args) { args.shared = {.experts = 2, .ranks = 1}; }, "2 shared experts on 1 of 3 ranks");
   refused([&](auto& args) { args.tp_world_size = 2; }, "tp domains of several ranks are not offered");
   refused([&](auto& args) { args.comm_alg = ops::CommAlg::fullmesh_v2; }, "fullmesh_v2 is not offered");

@@ -398,7 +398,7 @@ TEST_CASE("a dispatch that is never finished is named by every later one, until 
       check_told(
           ops::dispatch_low_latency(step.comm, step.dispatch(step.buffers.next()), tables), Errc::invalid_argument,
           fmt::format("rank 0: low-latency dispatch {} begins while an older one is in flight: dispatch 1 is open "
-                      "on communicator 0; call dispatch_finish with its own tables",
+                      "on communicator 0. Call dispatch_finish with its own tables",
                       round));
     }
     if (Result<void> received = ops::dispatch_finish(step.comm, first); !received) return received;

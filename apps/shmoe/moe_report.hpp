@@ -69,9 +69,9 @@ struct MoeReport {
   std::size_t fetch = static_cast<std::size_t>(Stage::combine);
   std::int32_t expert_ranks = 0;  // mode afd
   std::string routing;
-  std::string weights;  // as RoutingSource says
-  std::string doubt;    // likewise; a line of the table where there is one
-  std::string how;      // what a published profile makes the mode do; likewise
+  std::string weights;   // as RoutingSource says
+  std::string doubt;     // likewise; a line of the table where there is one
+  std::string how = {};  // what a published profile makes the mode do; likewise
   std::string profile;
   std::uint64_t weak_seed = 0;  // 0: puts land at once
   bool views = true;

@@ -37,12 +37,11 @@ std::optional<Error> place_fault(const RowBuffer& buffer, const runtime::Communi
   };
   const shmem::BlockMap& map = comm.map();
   const auto where = [&] {
-    return fmt::format("{}: {} x {} bytes at offset {}", buffer.name, buffer.rows, buffer.row_bytes, buffer.at);
+    return fmt::format("{}: {} rows of {} bytes at offset {}", buffer.name, buffer.rows, buffer.row_bytes, buffer.at);
   };
   if (!lies_in(map.heap) && !lies_in(map.user_data)) {
-    return refuse(
-        fmt::format("{} lie neither in the heap ([{}, {})) nor in the user data (up to {}): take it from allocate",
-                    where(), map.heap.at, map.heap.end(), map.user_data.end()));
+    return refuse(fmt::format("{} lie neither in the heap ([{}, {})) nor in the user data (up to {})", where(),
+                              map.heap.at, map.heap.end(), map.user_data.end()));
   }
   const shmem::SlotFamily* slots = slots_below(buffer, comm.slots());
   if (slots == nullptr) return std::nullopt;

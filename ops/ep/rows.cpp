@@ -81,13 +81,13 @@ namespace {
 std::optional<Error> buffer_fault(const RowCall& call, const RowMap& rows, const runtime::Communicator& comm) {
   if (call.hidden < 1 || call.hidden > kMostHidden || call.capacity < 0) {
     return fault_of(rows.me(), Errc::invalid_argument,
-                    fmt::format("{}: hidden is {} and the capacity {} rows: hidden must be in [1, {}], the capacity "
+                    fmt::format("hidden is {} and the capacity {} rows: hidden must be in [1, {}], the capacity "
                                 "0 or more",
-                                call.op, call.hidden, call.capacity, kMostHidden));
+                                call.hidden, call.capacity, kMostHidden));
   }
   if (!is_known(call.dtype) || !is_known(call.quant)) {
     return fault_of(rows.me(), Errc::invalid_argument,
-                    fmt::format("{}: dtype {} and quantisation {}: take a DType and a Quant that there are", call.op,
+                    fmt::format("dtype {} and quantisation {}: take a DType and a Quant that there are",
                                 static_cast<int>(call.dtype), static_cast<int>(call.quant)));
   }
   const std::int64_t needed = rows.notify().total_recv_tokens;

@@ -86,16 +86,23 @@ void LowLatencySync::check_in_flight(const Rounds& rounds) {
 
 /// As published, the combine flag of rank 0 is the word in which core 0 counts its rounds (S5).
 void LowLatencySync::check_paths() {
-  std::uint64_t rounds = 0;
-  context_->get(context_->rank(), context_->map().magic_of(Core{0}), std::span{&rounds, 1}, Witness::own());
-  if (rounds == 0 || rounds == kOne) return;  // the flag, where rank 0 has come first
+  const Slot flag = flag_slot(Rank{0});
+  const auto is_other_than = [&](std::uint64_t word) {
+    auto seen =
+        context_->test({.where = context_->rank(), .slots = {&flag, 1}, .compare = Compare::not_equal, .value = word});
+    if (!seen) return false;
+    std::move(*seen).ordering_only();
+    return true;
+  };
+  if (!is_other_than(0) || !is_other_than(kOne)) return;  // the flag, where rank 0 has come first
   throw Interrupted(fault_of(
       context_->rank(), Errc::invalid_argument,
       fmt::format(
-          "in profile {} the combine flag of rank 0 is the word in which core 0 counts rounds, now {} (S5): take "
+          "in profile {} the combine flag of rank 0 is the word in which core 0 counts rounds, and holds one (S5): "
+          "take "
           "a communicator on which no barrier and no other operator runs, with SHMOE_STRICT=off, or the profile "
           "safe",
-          name_of(context_->profile().id), rounds)));
+          name_of(context_->profile().id))));
 }
 
 void LowLatencySync::open() {

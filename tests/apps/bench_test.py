@@ -119,7 +119,7 @@ class Peers(Bench):
         self.assertEqual(done.returncode, 0, done.stderr)
         for part in ("mpirun -np 2 shmoe bench ll --tokens 1 --hidden 37", "--compute 5",
                      "3 blocks; bf16 rows of hidden 37, 1 token a rank, top 3 of 7 experts; 5 us of computing",
-                     "two flags there and back", "both calls over the least: ", "verified: bit-exact"):
+                     "two flags there and back", "both calls over the least, the median of the ratios of the blocks: ", "verified: bit-exact"):
             self.assertIn(part, done.stdout)
 
     def test_attention_to_experts(self):

@@ -144,7 +144,8 @@ TEST_CASE("a file that is not there is named") {
   const auto file = read_routing_file("no/such/file.txt", {});
   REQUIRE_FALSE(file);
   CHECK(file.error().code == Errc::not_found);
-  CHECK(to_string(file.error()) == "not found: cannot read routing from no/such/file.txt (No such file or directory)");
+  CHECK(to_string(file.error()) ==
+        "not found: cannot read routing from no/such/file.txt: give --routing a file (No such file or directory)");
 }
 
 TEST_CASE("recorded routing reads as its description says") {

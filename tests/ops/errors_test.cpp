@@ -273,7 +273,7 @@ TEST_CASE("arguments of dispatch that do not fit each other") {
   check_refused(refused([](ops::DispatchArgs& args) { args.recv_x = Offset{std::uint64_t{1} << 40}; }),
                 Errc::invalid_argument, "lie neither in the heap");
   check_refused(refused([](ops::DispatchArgs& args) { args.hidden = 0; }), Errc::invalid_argument,
-                "rank 3: dispatch_normal: hidden is 0");
+                "rank 3: hidden is 0");
 }
 
 TEST_CASE("dispatch and combine refuse another owner map than notify's") {

@@ -169,7 +169,7 @@ TEST_CASE("e2a refuses tables of an a2e of another shape, or of another communic
     };
     refused(
         [](auto& shape) { shape.topk = 4096; },
-        "rank 0: e2a: these tables come from an a2e of E 1, A 1, max_batch 4, hidden 4, top-k 2, fp32, gate on; this "
+        "rank 0: these tables come from an a2e of E 1, A 1, max_batch 4, hidden 4, top-k 2, fp32, gate on; this "
         "e2a is of E 1, A 1, max_batch 4, hidden 4, top-k 4096, fp32, gate on: hand both the same shape");
     refused([](auto& shape) { shape.compute_gate = false; }, "top-k 2, fp32, gate off: hand both");
     refused([](auto& shape) { shape.max_batch = 3; }, "max_batch 3");
@@ -190,10 +190,10 @@ TEST_CASE("a2e refuses ids, masks, types and windows that there are not") {
       check_told(afd.a2e(place, tables), Errc::invalid_argument, text);
     };
     if (sends) afd.ids[3] = -7;
-    refused(afd.place(), "rank 1: a2e: row 1, k 1: expert id -7 is below 0; -1 alone drops a pair");
+    refused(afd.place(), "rank 1: row 1, k 1: expert id -7 is below 0; -1 alone drops a pair");
     if (sends) afd.ids[3] = -1;
     if (sends) afd.mask = {1, 5, 0};
-    refused(afd.place(), "rank 1: a2e: entry 1 of active_mask is 5, neither 0 nor 1");
+    refused(afd.place(), "rank 1: entry 1 of active_mask is 5, neither 0 nor 1");
     afd.mask.clear();
     refused({.shape = afd.shape, .window = afd.window + Bytes{1}, .signals = afd.signals}, "is no multiple of 64");
     refused({.shape = afd.shape, .window = Offset{0}, .signals = afd.signals}, "lie over the slots a2e at offset 0");
@@ -306,7 +306,7 @@ TEST_CASE("rows over slots, over their scales, or over x are refused") {
       check_told(ops::dispatch_low_latency(step.comm, args, tables), Errc::invalid_argument, text);
     };
     refused([](auto& args) { args.expand_x = Offset{0}; },
-            "rank 0: expand_x: 12 x 16 bytes at offset 0 lie over the slots a2e at offset 0");
+            "rank 0: expand_x: 12 rows of 16 bytes at offset 0 lie over the slots a2e at offset 0");
     refused(
         [](auto& args) {
           args.quant = ops::Quant::int8;
@@ -369,7 +369,7 @@ TEST_CASE("tensors of a detour over each other, over the window or over slots ar
         "rank 0: x and y_at share 32 bytes");
     refused([&](auto& args) { args.y = std::as_writable_bytes(std::span{x}); }, "x and y share 32 bytes");
     refused([&](auto& args) { args.x = comm.local<std::byte>(window->at, 32); }, "x and the ipc window share 32 bytes");
-    refused(symmetric(Offset{0}), "y_at: 8 x 4 bytes at offset 0 lie over the slots a2e");
+    refused(symmetric(Offset{0}), "y_at: 8 rows of 4 bytes at offset 0 lie over the slots a2e");
     refused(symmetric(*tensor + Bytes{2}), "is no multiple of 4");
     refused([](auto& args) { args.shape.window.at = Offset{64}; }, "the ipc window");
     refused([](auto& args) { args.shape.type = ops::Element{9}; }, "9 is no element type");

@@ -95,7 +95,7 @@ def _include_fault(source, quoted, angled):
         return "a quoted include starts at the repository root" if quoted else None
     if layer not in _MAY_INCLUDE[source.layer]:
         return f"{source.layer} may not include {layer}"
-    if layer == "apps" and not source.path.startswith(("apps/", "tests/apps/")):
+    if layer == "apps" and not source.path.startswith(("apps/", "tests/apps/", "tests/install/")):
         return "nothing but their own tests includes apps"
     if target.startswith("runtime/check/") and not source.path.startswith(_CHECKER_USERS):
         return "runtime/check is used only by apps/check and tests"

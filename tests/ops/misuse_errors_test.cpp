@@ -167,10 +167,9 @@ TEST_CASE("e2a refuses tables of an a2e of another shape, or of another communic
       check_told(afd.e2a({.shape = shape, .window = afd.window, .signals = afd.signals}, tables),
                  Errc::invalid_argument, text);
     };
-    refused(
-        [](auto& shape) { shape.topk = 4096; },
-        "rank 0: these tables come from an a2e of E 1, A 1, max_batch 4, hidden 4, top-k 2, fp32, gate on; this "
-        "e2a is of E 1, A 1, max_batch 4, hidden 4, top-k 4096, fp32, gate on: hand both the same shape");
+    refused([](auto& shape) { shape.topk = 4096; },
+            "rank 0: these tables come from an a2e of E 1, A 1, max_batch 4, hidden 4, top-k 2, fp32, gate on; this "
+            "e2a is of E 1, A 1, max_batch 4, hidden 4, top-k 4096, fp32, gate on: hand both the same shape");
     refused([](auto& shape) { shape.compute_gate = false; }, "top-k 2, fp32, gate off: hand both");
     refused([](auto& shape) { shape.max_batch = 3; }, "max_batch 3");
     check_told(there.e2a(there.place(), tables), Errc::invalid_argument,

@@ -87,13 +87,14 @@ void LowLatencySync::check_paths() {
   std::uint64_t rounds = 0;
   context_->get(context_->rank(), context_->map().magic_of(Core{0}), std::span{&rounds, 1}, Witness::own());
   if (rounds == 0 || rounds == kOne) return;  // the flag, where rank 0 has come first
-  throw Interrupted(fault_of(
-      context_->rank(), Errc::invalid_argument,
-      fmt::format(
-          "in profile {} the combine flag of rank 0 is the word in which core 0 counts rounds, now {} (S5): take "
-          "a communicator on which no barrier and no other operator runs, with SHMOE_STRICT=off, or the profile "
-          "safe",
-          name_of(context_->profile().id), rounds)));
+  // All ranks have counted alike, so all leave here.
+  throw Interrupted(
+      fault_of(context_->rank(), Errc::invalid_argument,
+               fmt::format("in profile {} the combine flag of rank 0 is the word in which core 0 counts rounds, now {} "
+                           "(S5): take a communicator on which no barrier and no other operator runs, with "
+                           "SHMOE_STRICT=off, or the profile safe",
+                           name_of(context_->profile().id), rounds)),
+      Interrupted::Agreed::yes);
 }
 
 void LowLatencySync::open() {

@@ -201,7 +201,7 @@ Result<void> check_plans(const Config& config, const JobShape& shape, bool threa
   if (config.links && config.links->ranks() != shape.ranks) {
     return Error{.code = Errc::invalid_argument,
                  .context = fmt::format(
-                     "{} has links of {} ranks, the job has {}: write \"ranks {}\" and their links there, or "
+                     "{}: links of {} ranks, the job has {}: write \"ranks {}\" and their links there, or "
                      "start {} ranks",
                      config.links->name(), config.links->ranks(), shape.ranks, shape.ranks, config.links->ranks())};
   }

@@ -123,11 +123,10 @@ Result<LinkSpeeds> LinkSpeeds::load(const std::string& path) {
 double LinkSpeeds::seconds(Rank from, Rank to, Bytes size) const {
   if (from == to) return 0;
   if (!exists(from, to)) {
-    contract_violated(
-        "", SourceSite::here(),
-        fmt::format("rank {} writes to rank {}, and {} has no link {} -> {}: give it one there, or take an "
-                    "operator, a group or ranks that need none (`shmoe choose --links`)",
-                    from, to, name_, from, to));
+    contract_violated("", SourceSite::here(),
+                      fmt::format("rank {} writes to rank {}, no link {} -> {} in {}: give it one there, or take an "
+                                  "operator, a group or ranks that need none (`shmoe choose --links`)",
+                                  from, to, from, to, name_));
   }
   const double speed = speeds_[index(from, to)];
   return speed == kNoLimit ? 0 : static_cast<double>(size.value()) / speed;

@@ -95,14 +95,14 @@ void LowLatencySync::check_paths() {
     return true;
   };
   if (!is_other_than(0) || !is_other_than(kOne)) return;  // the flag, where rank 0 has come first
-  throw Interrupted(fault_of(
-      context_->rank(), Errc::invalid_argument,
-      fmt::format(
-          "in profile {} the combine flag of rank 0 is the word in which core 0 counts rounds, and holds one (S5): "
-          "take "
-          "a communicator on which no barrier and no other operator runs, with SHMOE_STRICT=off, or the profile "
-          "safe",
-          name_of(context_->profile().id))));
+  // All ranks have counted alike, so all leave here.
+  throw Interrupted(
+      fault_of(context_->rank(), Errc::invalid_argument,
+               fmt::format("in profile {} the combine flag of rank 0 is the word in which core 0 counts rounds, and it "
+                           "has counted (S5): take a communicator on which no barrier and no other operator runs, with "
+                           "SHMOE_STRICT=off, or the profile safe",
+                           name_of(context_->profile().id))),
+      Interrupted::Agreed::yes);
 }
 
 void LowLatencySync::open() {

@@ -72,7 +72,7 @@ class Refused(Links):
         for links, part in {"ranks 3\n0 3 1\n": f"{self.file}:2: '0 3 1': write \"FROM TO SPEED\", two ranks of 0 to 2",
                             "0 1 1\n": f"{self.file}:1: '0 1 1': write \"ranks N\" first",
                             "": f"{self.file}: no links",
-                            "ranks 4\n": f"{self.file} has links of 4 ranks, the job has 3: write \"ranks 3\""}.items():
+                            "ranks 4\n": f"{self.file}: links of 4 ranks, the job has 3: write \"ranks 3\""}.items():
             with self.subTest(links=links):
                 self.assert_one_message(self.moe(links, "--links", self.file), part)
                 self.assert_one_message(self.moe(links, SHMOE_LINKS=str(self.file)), part)
@@ -88,7 +88,7 @@ class Refused(Links):
     def test_where_there_is_no_link_the_contract_is_broken(self):
         done = self.moe("ranks 3\n2 0 none\n", "--links", self.file)
         self.assertEqual(done.returncode, 85, done.stderr)
-        self.assertIn(f"rank 2 writes to rank 0, and {self.file} has no link 2 -> 0: give it one there, or", done.stderr)
+        self.assertIn(f"rank 2 writes to rank 0, no link 2 -> 0 in {self.file}: give it one there, or", done.stderr)
         self.assertNotIn("exists(", done.stderr)
 
     def test_links_that_differ_are_named(self):

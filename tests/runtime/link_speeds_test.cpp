@@ -140,7 +140,7 @@ TEST_CASE("throttle: a put where there is no link breaks the contract, and names
     });
   };
   const Outcomes outcomes = run_ranks(2, linked(speeds), body);
-  CHECK(contains(text_of(outcomes[0]), "rank 0 writes to rank 1: there is no link between them"));
+  CHECK(contains(text_of(outcomes[0]), "rank 0 writes to rank 1, no link 0 -> 1 in the links: give it one there"));
 }
 
 TEST_CASE("throttle: links are those between ranks of the job, in a communicator of some of them as well") {
@@ -179,7 +179,8 @@ TEST_CASE("throttle: links of another number of ranks are refused before anybody
     CHECK_FALSE(ran);
     CHECK(
         to_string(refused.error()) ==
-        fmt::format("invalid argument: the links are those of {} ranks, the job has 2: write \"ranks 2\" into the file",
+        fmt::format("invalid argument: the links: links of {0} ranks, the job has 2: write \"ranks 2\" and their links "
+                    "there, or start {0} ranks",
                     ranks));
   }
 }

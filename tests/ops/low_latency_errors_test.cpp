@@ -202,7 +202,7 @@ TEST_CASE("S5: as published, strict mode refuses a combine whose flags lie over 
       if (Result<void> sent = ops::dispatch_low_latency(world.all(), step.dispatch_args(), tables); !sent) return sent;
       step.clear_sums();
       const Result<void> told = ops::combine_low_latency(world.all(), step.combine_args());
-      check_told(told, Errc::invalid_argument, "is the word in which core 0 counts rounds, now ");
+      check_told(told, Errc::invalid_argument, "is the word in which core 0 counts rounds, and it has counted");
       check_told(told, Errc::invalid_argument, "(S5): take a communicator on which no barrier");
       return {};
     };

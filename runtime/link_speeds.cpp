@@ -16,7 +16,7 @@ namespace {
 constexpr double kMegabyte = 1e6;
 constexpr std::int32_t kMostLinkedRanks = 4096;
 /// MB/s. A slower link would hold a row of a token up for minutes, and its rank would look as if it hung.
-constexpr double kLeastSpeed = 1e-4;
+constexpr double kLeastSpeed = 1e-5;
 constexpr double kMostSpeed = 1e9;
 
 template <class Number>

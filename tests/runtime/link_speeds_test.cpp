@@ -49,7 +49,7 @@ TEST_CASE("links: a line that says nothing is named, with what to write") {
                            "0 1 -3", "0 1 fast", "0 1 5MB", "x 1 5", "0 1 nan", "* 2 5", "* * 0", "** 1 5", "0 1 *"}) {
     CAPTURE(line);
     CHECK(fault_in(fmt::format("ranks 2\n\n{}\n", line).c_str()) ==
-          fmt::format("links:3: '{}': write \"FROM TO SPEED\", two ranks of 0 to 1, or * for all, and MB/s from 0.0001 "
+          fmt::format("links:3: '{}': write \"FROM TO SPEED\", two ranks of 0 to 1, or * for all, and MB/s from 1e-05 "
                       "to 1000000000, or none; a remark begins with #",
                       line));
   }

@@ -37,7 +37,7 @@ std::optional<Error> place_fault(const RowBuffer& buffer, const runtime::Communi
   };
   const shmem::BlockMap& map = comm.map();
   const auto where = [&] {
-    return fmt::format("{}: {} x {} bytes at offset {}", buffer.name, buffer.rows, buffer.row_bytes, buffer.at);
+    return fmt::format("{}: {} rows of {} bytes at offset {}", buffer.name, buffer.rows, buffer.row_bytes, buffer.at);
   };
   if (!lies_in(map.heap) && !lies_in(map.user_data)) {
     return refuse(fmt::format("{} lie neither in the heap ([{}, {})) nor in the user data (up to {})", where(),

@@ -352,7 +352,7 @@ TEST_CASE("T43: counts that would cover flags, or lie across two numbers, are re
   const auto flags = [](runtime::Communicator& comm, const Room&) { return comm.map().barrier.at; };
   const auto across = [](runtime::Communicator&, const Room& room) { return room.counts[0] + Bytes{2}; };
   const std::string text = "rank 1: layout: num_tokens_per_expert";
-  check_refused(refusal_of(good, counted_at(flags)), Errc::invalid_argument, text + ": 16 x 4 bytes at offset");
+  check_refused(refusal_of(good, counted_at(flags)), Errc::invalid_argument, text + ": 16 rows of 4 bytes at offset");
   check_refused(refusal_of(good, counted_at(across)), Errc::invalid_argument, text + " at offset");
 }
 

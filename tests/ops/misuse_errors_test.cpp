@@ -306,7 +306,7 @@ TEST_CASE("rows over slots, over their scales, or over x are refused") {
       check_told(ops::dispatch_low_latency(step.comm, args, tables), Errc::invalid_argument, text);
     };
     refused([](auto& args) { args.expand_x = Offset{0}; },
-            "rank 0: expand_x: 12 x 16 bytes at offset 0 lie over the slots a2e at offset 0");
+            "rank 0: expand_x: 12 rows of 16 bytes at offset 0 lie over the slots a2e at offset 0");
     refused(
         [](auto& args) {
           args.quant = ops::Quant::int8;
@@ -369,7 +369,7 @@ TEST_CASE("tensors of a detour over each other, over the window or over slots ar
         "rank 0: x and y_at share 32 bytes");
     refused([&](auto& args) { args.y = std::as_writable_bytes(std::span{x}); }, "x and y share 32 bytes");
     refused([&](auto& args) { args.x = comm.local<std::byte>(window->at, 32); }, "x and the ipc window share 32 bytes");
-    refused(symmetric(Offset{0}), "y_at: 8 x 4 bytes at offset 0 lie over the slots a2e");
+    refused(symmetric(Offset{0}), "y_at: 8 rows of 4 bytes at offset 0 lie over the slots a2e");
     refused(symmetric(*tensor + Bytes{2}), "is no multiple of 4");
     refused([](auto& args) { args.shape.window.at = Offset{64}; }, "the ipc window");
     refused([](auto& args) { args.shape.type = ops::Element{9}; }, "9 is no element type");

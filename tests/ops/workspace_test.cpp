@@ -407,7 +407,7 @@ TEST_CASE("the buffers of an all-to-all over heads may end where the block ends,
       CHECK(called.has_value() == (behind == 0));
       if (called) continue;
       CHECK(called.error().code == Errc::invalid_argument);
-      CHECK(called.error().context.find(fmt::format("the buffers: 1 x {} bytes", needed)) != std::string::npos);
+      CHECK(called.error().context.find(fmt::format("the buffers: 1 rows of {} bytes", needed)) != std::string::npos);
     }
     return comm.barrier();
   });

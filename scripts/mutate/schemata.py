@@ -59,6 +59,8 @@ NO_PROTOCOL = {"family_name", "precedes", "copy_name", "CallCard", "with", "diff
                "scales_fault", "weights_fault", "gradient_fault", "is_told_before", "name_of", "mismatch",
                "dispatch_low_latency_handshake", "combine_low_latency_handshake", "combine_tables_fault",
                "combine_shape_fault", "ori_x_fault", "answers_fault", "combine_option_fault", "combine_fault",
+               "answers_of", "sum_fault", "finish_fault", "tables_fault", "is_whole", "with_value", "row_call_of",
+               "counts_of", "afd_window", "describe",
                "choose_columns", "prepare_tables", "smooth_row_of", "number_first_token", "expect_room",
                "batch_text", "received_text", "a2e_fault",
                "a2e_handshake", "e2a_text", "e2a_handshake", "published_refusal", "published_window_bytes"}

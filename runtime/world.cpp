@@ -6,11 +6,11 @@
 #include <mutex>
 #include <set>
 
+#include "runtime/diagnosis/overseer.hpp"
+#include "runtime/diagnosis/prover.hpp"
 #include "runtime/job.hpp"
 #include "runtime/losses.hpp"
-#include "runtime/overseer.hpp"
 #include "runtime/pinning.hpp"
-#include "runtime/prover.hpp"
 #include "shmem/hash.hpp"
 #include "shmem/thread_memory.hpp"
 

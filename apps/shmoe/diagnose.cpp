@@ -6,8 +6,8 @@
 
 #include "apps/shmoe/command.hpp"
 #include "apps/shmoe/inspection.hpp"
-#include "runtime/outside_proof.hpp"
-#include "runtime/verdict_json.hpp"
+#include "runtime/diagnosis/outside_proof.hpp"
+#include "runtime/diagnosis/verdict_json.hpp"
 
 namespace shmoe::apps {
 namespace {

@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/assessment.hpp"
-#include "runtime/job_view.hpp"
+#include "runtime/diagnosis/assessment.hpp"
+#include "runtime/diagnosis/job_view.hpp"
 #include "runtime/running_jobs.hpp"
 
 namespace shmoe::apps {

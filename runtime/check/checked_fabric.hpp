@@ -10,7 +10,7 @@
 #include "runtime/check/race.hpp"
 #include "runtime/check/scheduler.hpp"
 #include "runtime/check/story.hpp"
-#include "runtime/verdict.hpp"
+#include "runtime/diagnosis/verdict.hpp"
 #include "shmem/fabric.hpp"
 #include "shmem/peers.hpp"
 

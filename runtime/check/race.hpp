@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "runtime/check/memory.hpp"
-#include "runtime/verdict.hpp"
+#include "runtime/diagnosis/verdict.hpp"
 #include "shmem/fabric.hpp"
 
 namespace shmoe::runtime::check {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/judge.hpp"
+#include "runtime/diagnosis/judge.hpp"
 
 namespace shmoe::runtime::check {
 namespace {

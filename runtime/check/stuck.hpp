@@ -2,7 +2,7 @@
 // Why nobody can go on: exact, because every core is stopped and nothing is on its way.
 
 #include "runtime/check/scheduler.hpp"
-#include "runtime/verdict.hpp"
+#include "runtime/diagnosis/verdict.hpp"
 #include "shmem/signal.hpp"
 
 namespace shmoe::runtime::check {

@@ -17,7 +17,7 @@
 #include "runtime/check/story.hpp"
 #include "runtime/check/strategy.hpp"
 #include "runtime/communicator.hpp"
-#include "runtime/verdict.hpp"
+#include "runtime/diagnosis/verdict.hpp"
 
 namespace shmoe::runtime::check {
 

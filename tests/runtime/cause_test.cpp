@@ -1,6 +1,6 @@
 // Protocols with one broken step each, in ranks that are threads: the verdict names the step.
 
-#include "runtime/cause.hpp"
+#include "runtime/diagnosis/cause.hpp"
 
 #include <atomic>
 #include <functional>

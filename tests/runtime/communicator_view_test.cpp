@@ -1,6 +1,6 @@
 // Which communicators a job has, as the control segments of its ranks tell.
 
-#include "runtime/communicator_view.hpp"
+#include "runtime/diagnosis/communicator_view.hpp"
 
 #include <array>
 

@@ -1,6 +1,6 @@
 // Verdicts on jobs that stand still and are put together by hand.
 
-#include "runtime/judge.hpp"
+#include "runtime/diagnosis/judge.hpp"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/last_step.hpp"
+#include "runtime/diagnosis/last_step.hpp"
 
 using namespace shmoe;
 using namespace shmoe::runtime;

@@ -1,12 +1,12 @@
 // A proof by somebody who is no rank, of ranks that do not prove anything themselves.
 
-#include "runtime/outside_proof.hpp"
+#include "runtime/diagnosis/outside_proof.hpp"
 
 #include <atomic>
 #include <thread>
 
+#include "runtime/diagnosis/prover.hpp"
 #include "runtime/job.hpp"
-#include "runtime/prover.hpp"
 #include "shmem/thread_memory.hpp"
 #include "shmem/wait.hpp"
 #include "tests/runtime/support.hpp"

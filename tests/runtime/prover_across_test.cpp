@@ -5,7 +5,7 @@
 #include <random>
 #include <thread>
 
-#include "runtime/prover.hpp"
+#include "runtime/diagnosis/prover.hpp"
 #include "tests/runtime/pausing_fabric.hpp"
 #include "tests/runtime/support.hpp"
 

@@ -1,7 +1,7 @@
 // Waits that can never end, in ranks that are threads: the verdict comes long before the limit of the waits, the rank that
 // has the proof says all of it, and the others say who found it.
 
-#include "runtime/prover.hpp"
+#include "runtime/diagnosis/prover.hpp"
 
 #include <array>
 #include <atomic>

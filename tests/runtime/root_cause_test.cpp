@@ -1,13 +1,13 @@
 // Rules on launches and on where signals went, on jobs that stand still and are put together by hand: what each names,
 // and what it does not take for it.
 
-#include "runtime/root_cause.hpp"
+#include "runtime/diagnosis/root_cause.hpp"
 
 #include <doctest/doctest.h>
 
-#include "runtime/history.hpp"
-#include "runtime/judge.hpp"
-#include "runtime/verdict_json.hpp"
+#include "runtime/diagnosis/history.hpp"
+#include "runtime/diagnosis/judge.hpp"
+#include "runtime/diagnosis/verdict_json.hpp"
 #include "tests/runtime/scene.hpp"
 
 using namespace shmoe;

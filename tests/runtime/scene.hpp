@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "runtime/root_cause.hpp"
+#include "runtime/diagnosis/root_cause.hpp"
 #include "tests/runtime/contains.hpp"
 
 namespace shmoe::runtime::test {

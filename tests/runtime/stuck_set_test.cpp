@@ -1,6 +1,6 @@
 // The greatest set of stuck ranks against its definition: the union of all sets that hold together, found by trying all.
 
-#include "runtime/stuck_set.hpp"
+#include "runtime/diagnosis/stuck_set.hpp"
 
 #include <random>
 

@@ -1,6 +1,6 @@
 // Who waits for whom, and who is the root of it.
 
-#include "runtime/wait_graph.hpp"
+#include "runtime/diagnosis/wait_graph.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 #include <sstream>
 #include <thread>
 
-#include "runtime/overseer.hpp"
+#include "runtime/diagnosis/overseer.hpp"
 #include "shmem/thread_memory.hpp"
 #include "shmem/wait.hpp"
 #include "tests/runtime/support.hpp"

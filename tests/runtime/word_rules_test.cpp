@@ -1,10 +1,10 @@
 // Rules on the words of slots and on credits, on jobs that stand still and are put together by hand.
 
-#include "runtime/root_cause.hpp"
+#include "runtime/diagnosis/root_cause.hpp"
 
 #include <doctest/doctest.h>
 
-#include "runtime/judge.hpp"
+#include "runtime/diagnosis/judge.hpp"
 #include "tests/runtime/scene.hpp"
 
 using namespace shmoe;

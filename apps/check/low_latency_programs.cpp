@@ -347,9 +347,15 @@ void low_latency_slots(const Setting& /*setting*/, Shape& shape) {
   shape.declare_slots = [](shmem::SlotPlan& plan, const shmem::BlockMap& map) { ops::declare_low_latency(plan, map); };
 }
 
-/// With more cores the published rows are not waited for.
+/// The published combine flag is the word in which a core counts rounds, so none may have been counted (S5).
 void published_slots(const Setting& setting, Shape& shape) {
   low_latency_slots(setting, shape);
+  shape.first_round = 0;
+}
+
+/// With more cores the published rows are not waited for.
+void published_slots_of_one_core(const Setting& setting, Shape& shape) {
+  published_slots(setting, shape);
   shape.cores = 1;
 }
 
@@ -365,7 +371,7 @@ Program low_latency_program(std::string name, std::string what, Load load, Scrip
 /// The world and the end of a program that shows a hole of the published kernels, or, clean, that there is none.
 Program as_published(Program program, VerdictKind expected, std::int32_t cores) {
   program.expected = expected;
-  if (cores == 1) program.shape = published_slots;
+  program.shape = cores == 1 ? published_slots_of_one_core : published_slots;
   program.usual = {.ranks = 2, .cores = cores, .rounds = 3, .profile = kFaithful202607};
   return program;
 }

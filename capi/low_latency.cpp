@@ -152,8 +152,10 @@ shmoe_status shmoe_ll_dispatch_begin(shmoe_ll* ll, const shmoe_ll_dispatch_args*
 }
 
 shmoe_status shmoe_ll_dispatch_finish(shmoe_ll* ll, std::int32_t half) {
-  return call("shmoe_ll_dispatch_finish",
-              [&] { done(ops::dispatch_finish(need(ll, "ll").held.comm(), call_of(*ll, half).tables)); });
+  return call("shmoe_ll_dispatch_finish", [&] {
+    HalfCall& call = call_of(need(ll, "ll"), half);
+    done(ops::dispatch_finish(ll->held.comm(), call.tables));
+  });
 }
 
 shmoe_status shmoe_ll_rows(shmoe_ll* ll, std::int32_t half, shmoe_rows* rows) {

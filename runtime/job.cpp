@@ -7,6 +7,7 @@
 
 #include <fmt/ranges.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "bootstrap/launch.hpp"
 #include "bootstrap/rendezvous.hpp"
@@ -82,6 +83,7 @@ Result<void> attach_peers(Mappings& mappings, Rank rank, std::span<const bootstr
 bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const shmem::SlotPlan& slots,
                             const std::string& name, const shmem::CopyPlan& copy) {
   card.agreements = {
+      {"user", fmt::to_string(geteuid()), "user"},  // another one's segments cannot be mapped
       {"cores", fmt::to_string(config.cores)},
       {"profile", std::string(name_of(config.profile.id))},
       {"heap", fmt::format("{}", config.heap)},
@@ -140,6 +142,17 @@ Result<OwnParts> map_everything(bootstrap::SocketExchange& exchange, const Confi
 
 bootstrap::Environment environment_of(const Config& config) {
   return config.environment ? config.environment : bootstrap::process_environment();
+}
+
+/// Whoever wanted a job of its own inside another one learns why it waits for ranks.
+Error taken_for_a_rank(Error error, const bootstrap::Launch& launch) {
+  if (error.code == Errc::deadline) {
+    error.context += fmt::format(
+        "; this is rank {} of {} because of {}: inside another job, start one of its own by "
+        "`shmoe run -n N -- PROGRAM`",
+        launch.rank, launch.size, launch.found_by);
+  }
+  return error;
 }
 
 Result<bootstrap::SocketExchange> connect(const Config& config, const bootstrap::Launch& launch) {
@@ -240,7 +253,7 @@ Result<Job> join_processes(const Config& config) {
   }
 
   Result<bootstrap::SocketExchange> exchange = connect(config, *launch);
-  if (!exchange) return std::move(exchange).error();
+  if (!exchange) return taken_for_a_rank(std::move(exchange).error(), *launch);
   for (const std::string& stranger : exchange->strangers()) log.warn("turned away a stranger: {}", stranger);
 
   // One rank measures, before the others go on: many at once would measure each other.

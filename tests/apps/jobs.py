@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import cli
 SMALL = ("--hidden", 16, "--tokens", 4)
 MPIRUN = shutil.which("mpirun")
 
+_ENVIRONMENT = dict(os.environ)  # before a test takes its own variables out
 _ALONE = "SHMOE_TEST_ALONE"  # "yes": /dev/shm is this test's own; "no": it cannot be had
 ALONE = os.environ.pop(_ALONE, "")
 
@@ -26,7 +28,7 @@ def alone():
              'mount -t tmpfs -o mode=1777 shmoe-test /dev/shm && exec "$@"', "sh"]
     can = shutil.which("unshare") and subprocess.run([*enter, "true"], capture_output=True).returncode == 0
     command = [*(enter if can else []), sys.executable, "-B", *sys.argv]
-    os.execvpe(command[0], command, {**os.environ, _ALONE: "yes" if can else "no"})
+    os.execvpe(command[0], command, {**_ENVIRONMENT, _ALONE: "yes" if can else "no"})
 
 
 def children_of(pid):
@@ -70,6 +72,11 @@ def has_mapped(pid):
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return False
     return any(link.startswith("/dev/shm/shmoe.") and link.endswith(" (deleted)") for link in links)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
 
 
 def start(*words, before=(), **options):

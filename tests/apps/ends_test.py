@@ -161,6 +161,20 @@ class Killed(jobs.Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(json.loads(done.stdout)["verified"])
 
+    def test_a_stopped_job_ends_with_its_launcher(self):
+        for whole in (False, True):
+            with self.subTest(whole=whole):
+                launcher = jobs.start("run", "-n", 2, "--no-prefix", "--", "bash", "-c", "sleep 600 & echo $!; wait", env=self.env)
+                for _ in range(2):
+                    launcher.stdout.readline()
+                group = os.getpgid(jobs.ranks_of(launcher.pid)[0])
+                pids = jobs.descendants_of(launcher.pid)
+                self.assertEqual(len(pids), 5)  # the guardian, ranks, and what they have started
+                send(-group if whole else jobs.ranks_of(launcher.pid)[1], signal.SIGSTOP)
+                launcher.kill()
+                launcher.communicate(timeout=END_S)
+                cli.until(nobody_is_left, "the end of all processes of the job", limit_s=END_S)
+
     def test_at_any_moment(self):
         print(f"SHMOE_TEST_SEED={SEED} SHMOE_TEST_KILLS={KILLS}, /dev/shm of its own: {jobs.ALONE}", flush=True)
         draw = random.Random(SEED)

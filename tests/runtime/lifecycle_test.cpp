@@ -5,81 +5,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <iterator>
 #include <optional>
-#include <ostream>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "runtime/world.hpp"
+#include "tests/runtime/holdings.hpp"
 #include "tests/runtime/support.hpp"
 
 using namespace shmoe;
 using namespace shmoe::runtime;
+using shmoe::test::first_change;
+using shmoe::test::objects_of;
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr int kTimes = 1000;
-constexpr int kSettled = 10;  // libraries load, and pools grow, in the first ones
-
-/// What a process holds.
-struct Holdings {
-  std::ptrdiff_t files = 0;
-  std::ptrdiff_t maps = 0;
-  std::ptrdiff_t threads = 0;
-  std::ptrdiff_t objects = 0;  // in /dev/shm, of this job
-
-  bool operator==(const Holdings&) const = default;
-};
-
-std::ostream& operator<<(std::ostream& out, const Holdings& held) {
-  return out << held.files << " files, " << held.maps << " maps, " << held.threads << " threads, " << held.objects
-             << " objects";
-}
-
-std::ptrdiff_t entries_of(const char* folder) {
-  return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
-}
-
-std::ptrdiff_t objects_of(const std::string& job) {
-  std::ptrdiff_t count = 0;
-  for (const auto& entry : fs::directory_iterator("/dev/shm"))
-    count += entry.path().filename().string().starts_with("shmoe." + job + ".") ? 1 : 0;
-  return count;
-}
-
-Holdings holdings(const std::string& job) {
-  std::ifstream maps("/proc/self/maps");
-  const auto lines = std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
-  return {.files = entries_of("/proc/self/fd"),
-          .maps = lines,
-          .threads = entries_of("/proc/self/task"),
-          .objects = objects_of(job)};
-}
-
-/// The first time at which more or less is held than after the tenth, or nothing.
-std::optional<std::string> first_change(const std::string& job, const std::function<void()>& once) {
-  Holdings settled;
-  for (int time = 1; time <= kTimes; ++time) {
-    once();
-    const Holdings now = holdings(job);
-    if (time == kSettled) settled = now;
-    if (time <= kSettled || now == settled) continue;
-    std::ostringstream text;
-    text << "after " << time << " times: " << now << "; after " << kSettled << ": " << settled;
-    return text.str();
-  }
-  return std::nullopt;
-}
 
 /// Where the ranks of a job of this test meet.
 class MeetingFolder {
@@ -99,7 +43,7 @@ class MeetingFolder {
 
 /// Of a rank that finds the others as a process does.
 Config config_of(const std::string& job, const std::string& folder, int rank) {
-  Config config = test::small_config(2);
+  Config config = runtime::test::small_config(2);
   config.communicators = 2;
   config.copy = shmem::CopyKind::cached;
   config.environment = [=](std::string_view name) -> std::optional<std::string> {
@@ -135,7 +79,7 @@ std::string text_of(const Result<void>& result) { return result ? "well" : to_st
 int live_as_rank(const std::string& job, const std::string& folder, int rank) {
   const Config config = config_of(job, folder, rank);
   std::string failure = "well";
-  const auto change = first_change(job + "." + std::to_string(rank), [&] {
+  const auto change = first_change(job, [&] {
     if (failure == "well") failure = text_of(be_rank(config));
   });
   if (failure != "well") std::fprintf(stderr, "rank %d: %s\n", rank, failure.c_str());
@@ -164,7 +108,7 @@ TEST_CASE("1000 worlds of ranks that are processes: files, maps, threads and obj
 }
 
 TEST_CASE("1000 worlds of ranks that are threads: files, maps and threads stay as they are") {
-  Config config = test::small_config(2);
+  Config config = runtime::test::small_config(2);
   config.communicators = 2;
   const auto change =
       first_change(job_named("lifecyclet"), [&] { REQUIRE(text_of(World::run_as_threads(2, config, use)) == "well"); });

@@ -161,6 +161,22 @@ class Killed(jobs.Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(json.loads(done.stdout)["verified"])
 
+    def test_a_killed_rank_is_named_where_another_fails_of_it_before(self):
+        """Its sockets close before its end is reported."""
+        go = self.folder / "go"
+        script = f"if [ $SHMOE_RANK = 1 ]; then exit 1; fi; echo $$; until [ -e {go} ]; do sleep 0.02; done; kill -9 $$"
+        for words, code in (((), 128 + signal.SIGKILL), (("--survive",), 1)):
+            with self.subTest(words=words):
+                launcher = jobs.start("run", "-n", 2, "--no-prefix", *words, "--", "bash", "-c", script, env=self.env)
+                launcher.stdout.readline()
+                cli.until(lambda: len(jobs.children_of(launcher.pid)) == 2, "the end of rank 1")  # guardian and rank 0 are left
+                go.touch()
+                _, err = launcher.communicate(timeout=END_S)
+                go.unlink()
+                self.assertEqual(launcher.returncode, code)
+                told = "rank 1 exited with code 1" if words else "rank 0 was killed by signal 9 (SIGKILL)"
+                self.assertEqual(err, f"shmoe run: {told}\n")
+
     def test_a_stopped_job_ends_with_its_launcher(self):
         for whole in (False, True):
             with self.subTest(whole=whole):

@@ -31,6 +31,7 @@ constexpr const char* kSegmentFact = "segment";
 constexpr const char* kCopyFact = "copy";
 constexpr const char* kNearFact = "copied near";
 constexpr const char* kCpusFact = "cpus";
+constexpr const char* kUserFact = "user";
 
 /// Of a rank, beside a connection to each other one: standard streams, poller, segments, and some of the program.
 constexpr std::int32_t kOpenFilesOfItsOwn = 32;
@@ -71,11 +72,22 @@ Result<OwnParts> set_up(const Config& config, const JobShape& shape, Rank rank, 
   return OwnParts{.grid = *std::move(grid), .mappings = *std::move(mappings)};
 }
 
+/// Numbers alone would refuse ranks of one user whom two containers call differently.
+Error not_attached(Error error, const bootstrap::IdCard& mine, Rank peer, const bootstrap::IdCard& card) {
+  const std::string& user = *card.fact(kUserFact);
+  if (error.code != Errc::permission || user == *mine.fact(kUserFact)) return error;
+  error.context =
+      fmt::format("the memory of rank {} belongs to user {}, this rank to user {}: start all ranks as one user", peer,
+                  user, *mine.fact(kUserFact));
+  return error;
+}
+
 Result<void> attach_peers(Mappings& mappings, Rank rank, std::span<const bootstrap::IdCard> cards) {
   for (Rank peer{0}; peer.index() < cards.size(); ++peer) {
     if (peer == rank) continue;
     const std::string& name = *cards[peer.index()].fact(kSegmentFact);
-    if (Result<void> attached = mappings.attach(peer, name); !attached) return attached;
+    if (Result<void> attached = mappings.attach(peer, name); !attached)
+      return not_attached(std::move(attached).error(), cards[rank.index()], peer, cards[peer.index()]);
   }
   return {};
 }
@@ -83,7 +95,6 @@ Result<void> attach_peers(Mappings& mappings, Rank rank, std::span<const bootstr
 bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const shmem::SlotPlan& slots,
                             const std::string& name, const shmem::CopyPlan& copy) {
   card.agreements = {
-      {"user", fmt::to_string(geteuid()), "user"},  // another one's segments cannot be mapped
       {"cores", fmt::to_string(config.cores)},
       {"profile", std::string(name_of(config.profile.id))},
       {"heap", fmt::format("{}", config.heap)},
@@ -97,6 +108,7 @@ bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const 
   card.facts = {{kSegmentFact, name},
                 {kCopyFact, std::string(shmem::name_of(copy.kind))},
                 {kNearFact, fmt::to_string(copy.near_bytes)},
+                {kUserFact, fmt::to_string(geteuid())},
                 {kCpusFact, fmt::format("{}", fmt::join(allowed_cpus(), " "))}};
   return card;
 }

@@ -127,7 +127,8 @@ class Two_users(cli.Case):
                  for rank, user in enumerate((A, B))]
         told = "".join(rank.communicate(timeout=cli.LIMIT_S)[1] for rank in ranks)
         self.assertEqual([rank.returncode for rank in ranks], [1, 1])
-        self.assertIn(f"mismatch: rank 1 has user {B}, rank 0 has user {A}: start every rank with the same user", told)
+        self.assertIn(f"permission: mapping its peers failed on rank 0: the memory of rank 1 belongs to user {B}, this rank to "
+                      f"user {A}: start all ranks as one user", told)
 
     def test_the_runtime_folder_of_the_other_is_not_used(self):
         done = self.run_as(B, self.shmoe, "moe", "--ranks", 2, *SMALL, "--json",

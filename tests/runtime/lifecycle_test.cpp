@@ -9,11 +9,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "runtime/world.hpp"
+#include "shmem/segment.hpp"
 #include "tests/runtime/holdings.hpp"
 #include "tests/runtime/support.hpp"
 
@@ -87,6 +89,16 @@ int live_as_rank(const std::string& job, const std::string& folder, int rank) {
   return failure == "well" && !change ? 0 : 1;
 }
 
+/// Both ranks of a job, one of them on another thread.
+void live_once(const std::string& job, const std::string& folder) {
+  std::string other;
+  std::thread one([&] { other = text_of(be_rank(config_of(job, folder, 1))); });
+  const std::string own = text_of(be_rank(config_of(job, folder, 0)));
+  one.join();
+  REQUIRE(own == "well");
+  REQUIRE(other == "well");
+}
+
 std::string job_named(const char* what) { return std::string(what) + std::to_string(getpid()); }
 
 }  // namespace
@@ -118,13 +130,24 @@ TEST_CASE("1000 worlds of ranks that are threads: files, maps and threads stay a
 TEST_CASE("1000 times two worlds of one process that meet as processes do") {
   const MeetingFolder folder;
   const std::string job = job_named("lifecycles");
-  const auto change = first_change(job, [&] {
-    std::string other;
-    std::thread one([&] { other = text_of(be_rank(config_of(job, folder.path(), 1))); });
-    const std::string own = text_of(be_rank(config_of(job, folder.path(), 0)));
-    one.join();
-    REQUIRE(own == "well");
-    REQUIRE(other == "well");
-  });
+  const auto change = first_change(job, [&] { live_once(job, folder.path()); });
   CHECK(change.value_or("no change") == "no change");
+}
+
+TEST_CASE("worlds come and go while what is stale is removed without a pause") {
+  const MeetingFolder folder;
+  const std::string job = job_named("lifecyclec");
+  std::vector<std::string> removed;
+  {
+    const std::jthread cleaner([&](const std::stop_token& end) {
+      while (!end.stop_requested()) {
+        const Result<shmem::CleanReport> report = shmem::clean_stale(false);
+        if (!report) continue;
+        for (const std::string& name : report->removed)
+          if (name.starts_with("shmoe." + job)) removed.push_back(name);
+      }
+    });
+    for (int time = 0; time < 100; ++time) live_once(job, folder.path());
+  }
+  CHECK(removed == std::vector<std::string>());
 }

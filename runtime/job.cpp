@@ -7,6 +7,7 @@
 
 #include <fmt/ranges.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "bootstrap/launch.hpp"
 #include "bootstrap/rendezvous.hpp"
@@ -30,6 +31,7 @@ constexpr const char* kSegmentFact = "segment";
 constexpr const char* kCopyFact = "copy";
 constexpr const char* kNearFact = "copied near";
 constexpr const char* kCpusFact = "cpus";
+constexpr const char* kUserFact = "user";
 
 /// Of a rank, beside a connection to each other one: standard streams, poller, segments, and some of the program.
 constexpr std::int32_t kOpenFilesOfItsOwn = 32;
@@ -70,11 +72,22 @@ Result<OwnParts> set_up(const Config& config, const JobShape& shape, Rank rank, 
   return OwnParts{.grid = *std::move(grid), .mappings = *std::move(mappings)};
 }
 
+/// Numbers alone would refuse ranks of one user whom two containers call differently.
+Error not_attached(Error error, const bootstrap::IdCard& mine, Rank peer, const bootstrap::IdCard& card) {
+  const std::string& user = *card.fact(kUserFact);
+  if (error.code != Errc::permission || user == *mine.fact(kUserFact)) return error;
+  error.context =
+      fmt::format("the memory of rank {} belongs to user {}, this rank to user {}: start all ranks as one user", peer,
+                  user, *mine.fact(kUserFact));
+  return error;
+}
+
 Result<void> attach_peers(Mappings& mappings, Rank rank, std::span<const bootstrap::IdCard> cards) {
   for (Rank peer{0}; peer.index() < cards.size(); ++peer) {
     if (peer == rank) continue;
     const std::string& name = *cards[peer.index()].fact(kSegmentFact);
-    if (Result<void> attached = mappings.attach(peer, name); !attached) return attached;
+    if (Result<void> attached = mappings.attach(peer, name); !attached)
+      return not_attached(std::move(attached).error(), cards[rank.index()], peer, cards[peer.index()]);
   }
   return {};
 }
@@ -95,6 +108,7 @@ bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const 
   card.facts = {{kSegmentFact, name},
                 {kCopyFact, std::string(shmem::name_of(copy.kind))},
                 {kNearFact, fmt::to_string(copy.near_bytes)},
+                {kUserFact, fmt::to_string(geteuid())},
                 {kCpusFact, fmt::format("{}", fmt::join(allowed_cpus(), " "))}};
   return card;
 }
@@ -140,6 +154,17 @@ Result<OwnParts> map_everything(bootstrap::SocketExchange& exchange, const Confi
 
 bootstrap::Environment environment_of(const Config& config) {
   return config.environment ? config.environment : bootstrap::process_environment();
+}
+
+/// Whoever wanted a job of its own inside another one learns why it waits for ranks.
+Error taken_for_a_rank(Error error, const bootstrap::Launch& launch) {
+  if (error.code == Errc::deadline) {
+    error.context += fmt::format(
+        "; this is rank {} of {} because of {}: inside another job, start one of its own by "
+        "`shmoe run -n N -- PROGRAM`",
+        launch.rank, launch.size, launch.found_by);
+  }
+  return error;
 }
 
 Result<bootstrap::SocketExchange> connect(const Config& config, const bootstrap::Launch& launch) {
@@ -240,7 +265,7 @@ Result<Job> join_processes(const Config& config) {
   }
 
   Result<bootstrap::SocketExchange> exchange = connect(config, *launch);
-  if (!exchange) return std::move(exchange).error();
+  if (!exchange) return taken_for_a_rank(std::move(exchange).error(), *launch);
   for (const std::string& stranger : exchange->strangers()) log.warn("turned away a stranger: {}", stranger);
 
   // One rank measures, before the others go on: many at once would measure each other.

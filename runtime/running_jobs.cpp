@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bootstrap/text.hpp"
@@ -104,6 +105,11 @@ void look_into(std::int64_t pid, Found& found) {
   }
 }
 
+bool belongs_to_another_user(std::int64_t pid) {
+  struct stat about {};
+  return stat(fmt::format("/proc/{}", pid).c_str(), &about) == 0 && about.st_uid != geteuid();
+}
+
 }  // namespace
 
 bool RunningJob::has(std::int64_t pid) const {
@@ -164,6 +170,11 @@ Result<RunningJob> choose_job(std::vector<RunningJob> jobs, std::string_view wan
         .context = fmt::format("{} jobs fit; name one, or give the pid of one of its ranks; {}", jobs.size(), list)};
   }
   if (wanted.empty()) return Error{.code = Errc::not_found, .context = list};
+  if (pid && belongs_to_another_user(*pid)) {
+    return Error{
+        .code = Errc::permission,
+        .context = fmt::format("process {} belongs to another user, who alone can look at its job; {}", *pid, list)};
+  }
   return Error{
       .code = Errc::not_found,
       .context = fmt::format("no job is named {}, and no rank has this pid; {}", bootstrap::quoted(wanted), list)};

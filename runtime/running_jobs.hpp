@@ -42,7 +42,7 @@ struct RunningJob {
 std::vector<RunningJob> running_jobs();
 
 /// `wanted`: the name of a job, or the pid of one of its ranks; empty: the only one.
-/// Errors:  not_found, with what there is; invalid_argument where several fit.
+/// Errors:  not_found, with what there is; permission for the pid of another user; invalid_argument where several fit.
 Result<RunningJob> choose_job(std::vector<RunningJob> jobs, std::string_view wanted);
 
 }  // namespace shmoe::runtime

@@ -66,6 +66,7 @@ int exec_failure(int report) {
 }
 
 [[noreturn]] void guard(int lifeline) {
+  ::prctl(PR_SET_PDEATHSIG, SIGCONT);  // whoever has stopped the whole group has stopped the guardian too
   ::setpgid(0, 0);
   sigset_t all;
   sigfillset(&all);

@@ -217,8 +217,9 @@ int fail_to_start(const Error& error) {
 Result<void> check_ranks(const MoeOptions& options, const bootstrap::Launch& launch) {
   if (options.ranks && *options.ranks != launch.size) {
     return Error{.code = Errc::invalid_argument,
-                 .context = fmt::format("--ranks is {} but {} started {} ranks: leave --ranks out", *options.ranks,
-                                        launch.launcher, launch.size)};
+                 .context = fmt::format("--ranks is {} but {} started {} ranks ({}): leave --ranks out, or start a job "
+                                        "of its own by `shmoe run -n {} -- shmoe moe`",
+                                        *options.ranks, launch.launcher, launch.size, launch.found_by, *options.ranks)};
   }
   return {};
 }

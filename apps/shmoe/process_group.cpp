@@ -103,6 +103,7 @@ class Group {
   void on_signal(int number);
   void reap();
   void on_first_failure(const End& end);
+  [[nodiscard]] bool caused_first_failure(const End& end) const;
   [[nodiscard]] bool is_survived(const End& end);
   void look_for_absent();
   void terminate(int number);
@@ -126,6 +127,7 @@ class Group {
   std::optional<int> code_;
   std::optional<int> told_;
   std::optional<int> lost_;        // the code of a rank that the others survive
+  std::optional<End> first_;       // that failed
   std::string first_failure_;      // said last, behind what the ranks themselves have to say
   std::filesystem::path meeting_;  // where rank 0 says how it can be reached
   std::optional<std::int32_t> ended_well_;
@@ -229,7 +231,13 @@ void Group::reap() {
     if (is_survived(end)) continue;
     if (weight_of(status) > (failed ? weight_of(failed->status) : 0)) failed = end;
   }
-  if (failed && !code_) on_first_failure(*failed);
+  if (failed && (!code_ || caused_first_failure(*failed))) on_first_failure(*failed);
+}
+
+/// Peers see that a killed rank is gone before the system reports its end: one of them may have failed of it meanwhile.
+bool Group::caused_first_failure(const End& end) const {
+  return stage_ == Stage::patient && first_ && weight_of(first_->status) == 1 && WIFSIGNALED(end.status) &&
+         !plan_.survive;
 }
 
 bool Group::is_survived(const End& end) {
@@ -240,6 +248,7 @@ bool Group::is_survived(const End& end) {
 }
 
 void Group::on_first_failure(const End& end) {
+  first_ = end;
   code_ = exit_code(end.status);
   if (WIFSIGNALED(end.status)) {
     first_failure_ =

@@ -38,7 +38,8 @@ struct GroupEnd {
 };
 
 /// Runs the ranks to their end. The code is that of the first rank that failed, and of several that end at the same time
-/// of a killed one, then of one with a verdict (85, 86); 128 + signal for one that was killed or where the launcher itself
+/// of a killed one, then of one with a verdict (85, 86); one that is killed while others report goes before one that only
+/// failed; 128 + signal for one that was killed or where the launcher itself
 /// is told to end before any has failed, kExitTimeout past the limit. Where others survive, a killed rank gives the code
 /// only if no rank ends well.
 /// SIGINT, SIGTERM and SIGHUP are passed on; a second one kills at once. Standard input of a rank is empty.

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 
 #include "shmem/layout.hpp"
 #include "tests/shmem/shm_names.hpp"
@@ -161,6 +162,71 @@ TEST_CASE("segment: a wrong mode is refused") {
   }
   REQUIRE(::chmod((kShm / names.of("0.mem")).c_str(), 0600) == 0);
   CHECK(Segment::attach(names.of("0.mem"), kSize, Segment::Mode::read_write).has_value());
+}
+
+TEST_CASE("segment: what is no file of this user is refused with what was found and expected, and holds nobody") {
+  const ShmNames names;
+  const std::string name = names.of("0.mem");
+  const std::string path = (kShm / name).native();
+  const std::string expected = fmt::format(
+      "; expected a file of user {0} with mode 600: start all ranks as one user, and remove from /dev/shm "
+      "what is not of shmoe",
+      ::geteuid());
+  const auto refused_as = [&](const std::string& found) {
+    CAPTURE(found);
+    for (const Segment::Mode mode : {Segment::Mode::read_only, Segment::Mode::read_write}) {
+      const Error error = refused(Segment::attach(name, kSize, mode));
+      CHECK(to_string(error) == fmt::format("permission: segment {} is {}{}", name, found, expected));
+    }
+    CHECK(std::filesystem::remove(path));
+  };
+  REQUIRE(::mkdir(path.c_str(), 0700) == 0);
+  refused_as(fmt::format("a folder of user {} with mode 700", ::geteuid()));
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  refused_as(fmt::format("a pipe of user {} with mode 600", ::geteuid()));
+  const Segment target = made(names.of("target"));
+  REQUIRE(::symlink((kShm / names.of("target")).c_str(), path.c_str()) == 0);
+  refused_as(fmt::format("a link of user {} with mode 777", ::geteuid()));
+  REQUIRE(::symlink("/nonexistent", path.c_str()) == 0);
+  refused_as(fmt::format("a link of user {} with mode 777", ::geteuid()));
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: objects of another user, which only root can make");
+    return;
+  }
+  constexpr ::uid_t kOther = 12345;
+  raw_object(name, static_cast<off_t>(kSize.value()), 0);
+  REQUIRE(::chown(path.c_str(), kOther, kOther) == 0);
+  refused_as("a file of user 12345 with mode 600");
+  REQUIRE(::mknod(path.c_str(), S_IFCHR | 0600, makedev(1, 3)) == 0);
+  refused_as("a device of user 0 with mode 600");
+  raw_object(name, static_cast<off_t>(kSize.value()), 0);
+  const Ending ending = in_child([&] {  // who may not even open it
+    if (::setresuid(kOther, kOther, kOther) != 0) return 1;
+    const Result<Segment> segment = Segment::attach(name, kSize, Segment::Mode::read_only);
+    fmt::print(stderr, "{}", segment ? "attached" : to_string(segment.error()));
+    return 0;
+  });
+  CHECK(ending.said == fmt::format("permission: segment {} is a file of user 0 with mode 600; expected a file of user "
+                                   "12345 with mode 600: start all ranks as one user, and remove from /dev/shm what is "
+                                   "not of shmoe",
+                                   name));
+}
+
+TEST_CASE("segment: a missing one may be in another container") {
+  const ShmNames names;
+  const Error error = refused(Segment::attach(names.of("none"), kSize, Segment::Mode::read_only));
+  CHECK(error.code == Errc::not_found);
+  CHECK(error.context == fmt::format("segment {} is not in /dev/shm: all ranks must see the same one; containers share "
+                                     "it by --ipc=host or --ipc=container:NAME",
+                                     names.of("none")));
+}
+
+TEST_CASE("segment: a name that leads out of /dev/shm is refused") {
+  for (const std::string name : {"", "..", "../etc/passwd", "a/b", "/"}) {
+    CAPTURE(name);
+    CHECK(!Segment::attach(name, kSize, Segment::Mode::read_only).has_value());
+  }
+  CHECK(!Segment::attach(std::string(300, 'x'), kSize, Segment::Mode::read_only).has_value());
 }
 
 TEST_CASE("segment: a failed creation leaves no name") {

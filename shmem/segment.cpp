@@ -53,6 +53,11 @@ Error from_errno(const std::string& what) {
 
 double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
 
+std::string amount(std::uint64_t bytes) {
+  if (bytes < kMiB) return fmt::format("{} KiB", (bytes + kKiB - 1) / kKiB);
+  return fmt::format("{:.1f} MiB", mib(bytes));
+}
+
 /// The kernel would kill whoever passes the limit.
 Result<void> allow_file_size(Bytes size) {
   rlimit limit{};
@@ -281,9 +286,9 @@ Result<void> Segment::commit(Offset from, Bytes size) {
   const std::uint64_t available = static_cast<std::uint64_t>(fs.f_bavail) * fs.f_frsize;
   return Error{
       .code = Errc::out_of_memory,
-      .context = fmt::format("{} is full: {:.1f} MiB asked for, {:.1f} MiB free; in a container start it with a "
+      .context = fmt::format("{} is full: {} asked for, {} free; in a container start it with a "
                              "larger --shm-size, elsewhere remount {} with a larger size, or run `shmoe clean`",
-                             kShmFolder, mib(size.value()), mib(available), kShmFolder)};
+                             kShmFolder, amount(size.value()), amount(available), kShmFolder)};
 }
 
 void Segment::spread(Offset from, Bytes size, std::int32_t owners) { state_->huge.spread(from, size, owners); }

@@ -31,7 +31,7 @@ Config small() {
 }
 
 /// Two ranks before they have mapped one another.
-struct Pair {
+struct TwoRanks {
   ShmNames names;
   JobShape shape{small(), 2};
   std::string peer = names.of("1");
@@ -64,7 +64,7 @@ struct Pair {
 }  // namespace
 
 TEST_CASE("mappings: two ranks of one build map one another") {
-  const Pair pair;
+  const TwoRanks pair;
   const Result<void> attached = pair.own->attach(Rank{1}, pair.peer);
   REQUIRE_MESSAGE(attached.has_value(), to_string(attached.error()));
   *pair.own->memory_of(Rank{1}) = std::byte{5};
@@ -73,7 +73,7 @@ TEST_CASE("mappings: two ranks of one build map one another") {
 
 TEST_CASE("mappings: a segment of another build names rank, found and expected version") {
   for (const std::uint32_t version : {0U, shmem::kLayoutVersion - 1, shmem::kLayoutVersion + 1, ~0U}) {
-    const Pair pair;
+    const TwoRanks pair;
     pair.change_header([&](shmem::ControlHeader& header) { header.version.store(version); });
     CHECK(pair.refusal() == fmt::format("version: rank 1 has layout version {}, expected {}: use one build of shmoe "
                                         "for all ranks, and for looking at them",
@@ -82,10 +82,10 @@ TEST_CASE("mappings: a segment of another build names rank, found and expected v
 }
 
 TEST_CASE("mappings: a segment of another rank or job is refused") {
-  const Pair first;
+  const TwoRanks first;
   first.change_header([](shmem::ControlHeader& header) { header.rank = 3; });
   CHECK(first.refusal() == "mismatch: the segment of rank 1 says rank 3 of 2: give each job its own SHMOE_JOB");
-  const Pair second;
+  const TwoRanks second;
   second.change_header([](shmem::ControlHeader& header) { header.ranks = -1; });
   CHECK(second.refusal() == "mismatch: the segment of rank 1 says rank 1 of -1: give each job its own SHMOE_JOB");
 }
@@ -95,7 +95,7 @@ TEST_CASE("mappings: a segment that is too short or too long names rank, object 
     const JobShape shape(small(), 2);
     const std::uint64_t size = (end == ".mem" ? shape.memory() : shape.control_memory()).value();
     for (const std::uint64_t found : {std::uint64_t{0}, std::uint64_t{1}, size - 1, size + 1, 2 * size}) {
-      const Pair pair;
+      const TwoRanks pair;
       REQUIRE(::truncate(pair.path(end).c_str(), static_cast<off_t>(found)) == 0);
       CHECK(pair.refusal() == fmt::format("mismatch: rank 1: segment {}{} has {} bytes, expected {}: every rank must "
                                           "run the same build with the same settings",
@@ -106,11 +106,11 @@ TEST_CASE("mappings: a segment that is too short or too long names rank, object 
 
 TEST_CASE("mappings: what is no segment, or is gone, names the rank and holds nobody") {
   for (const std::string end : {".mem", ".ctl"}) {
-    const Pair pair;
+    const TwoRanks pair;
     REQUIRE(std::filesystem::remove(pair.path(end)));
     CHECK(
         pair.refusal().starts_with(fmt::format("not found: rank 1: segment {}{} is not in /dev/shm", pair.peer, end)));
-    const Pair piped;
+    const TwoRanks piped;
     REQUIRE(std::filesystem::remove(piped.path(end)));
     REQUIRE(::mkfifo(piped.path(end).c_str(), 0600) == 0);
     CHECK(piped.refusal().starts_with(fmt::format("permission: rank 1: segment {}{} is a pipe", piped.peer, end)));

@@ -2,8 +2,10 @@
 addresses, of folders. Either it works, or one message says what was found and what to do."""
 
 import os
+import random
 import resource
 import subprocess
+import sys
 import tempfile
 import unittest
 from contextlib import contextmanager
@@ -101,6 +103,17 @@ class Shrunk(cli.Case):
         for size in (4096, 0x19000, 2 << 20, 4 << 20):
             with self.subTest(size=size):
                 self.lose(1, ".mem", size)
+
+    def test_any_part_of_any_object(self):
+        seed = random.randrange(1 << 32)
+        print(f"seed {seed}", file=sys.stderr)
+        draw = random.Random(seed)
+        for _ in range(8):
+            ranks = draw.randint(2, 5)
+            end, most = draw.choice([(".mem", 1 << 22), (".ctl", 1 << 14)])
+            what = {"rank": draw.randrange(ranks), "end": end, "size": draw.randrange(most), "ranks": ranks}
+            with self.subTest(seed=seed, **what):
+                self.lose(**what)
 
     def test_a_control_segment(self):
         for rank in range(2):

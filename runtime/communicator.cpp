@@ -9,10 +9,6 @@
 namespace shmoe::runtime {
 namespace {
 
-/// The abort word: who gave up and why; never 0, not even for rank 0 and an error without a code.
-constexpr std::uint64_t abort_word(Rank rank, Errc code) {
-  return (static_cast<std::uint64_t>(rank.value()) + 1) << 8 | static_cast<std::uint64_t>(code);
-}
 constexpr Rank aborting_rank(std::uint64_t word) { return Rank{(word >> 8) - 1}; }
 
 /// A token row of any usual length is kept, not given back; one block at a time, since a core asks for one of a size.
@@ -77,6 +73,10 @@ std::span<std::byte> Communicator::local_bytes(Offset at, Bytes size) const {
                 "bytes [{:#x}, +{}) lie outside the block of {} bytes: see the offset and the length", at.value(), size,
                 block);
   return {peers_.mem[rank().index()] + at.value(), size.value()};
+}
+
+std::uint64_t abort_word(Rank rank, Errc code) {
+  return (static_cast<std::uint64_t>(rank.value()) + 1) << 8 | static_cast<std::uint64_t>(code);
 }
 
 std::optional<Error> abort_seen_by(Rank member, const shmem::Peers& peers, std::span<const Rank> members) {

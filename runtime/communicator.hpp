@@ -28,6 +28,10 @@ using Kernel = shmem::FunctionRef<void(CoreContext&)>;
 using FabricMaker =
     std::function<std::unique_ptr<shmem::Fabric>(const shmem::Peers&, std::span<const Rank> members, Core)>;
 
+/// What the abort slots of all members are set to: who gave up and why. Never 0, not even for rank 0 and an error without a
+/// code.
+std::uint64_t abort_word(Rank rank, Errc code);
+
 /// Why a communicator cannot be used any more, as one of its members has been told. `members`: world ranks.
 std::optional<Error> abort_seen_by(Rank member, const shmem::Peers& peers, std::span<const Rank> members);
 

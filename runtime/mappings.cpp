@@ -47,11 +47,12 @@ Result<void> Mappings::create_own(Rank rank, const std::string& name, std::uint6
 }
 
 Result<void> Mappings::attach(Rank peer, const std::string& name) {
+  const std::string whose = fmt::format("rank {}", peer);
   Result<Segment> memory =
       Segment::attach(name + ".mem", shape_.memory(), Segment::Mode::read_write, window_.claim(peer.index()));
-  if (!memory) return std::move(memory).error();
+  if (!memory) return std::move(memory).error().within(whose);
   Result<Segment> control = Segment::attach(name + ".ctl", shape_.control_memory(), Segment::Mode::read_only);
-  if (!control) return std::move(control).error();
+  if (!control) return std::move(control).error().within(whose);
   if (Result<void> header = check_header(header_in(*control), shape_, peer); !header) return header;
   memory_.push_back(*std::move(memory));
   control_.emplace(peer, *std::move(control));

@@ -10,6 +10,7 @@
 #include "runtime/diagnosis/prover.hpp"
 #include "runtime/job.hpp"
 #include "runtime/losses.hpp"
+#include "runtime/memory_watch.hpp"
 #include "runtime/pinning.hpp"
 #include "shmem/hash.hpp"
 #include "shmem/thread_memory.hpp"
@@ -35,6 +36,7 @@ struct World::State {
   std::map<const Communicator*, Communicator*> origins;  // of those made of survivors
   Communicator* everyone = nullptr;                      // that is left
   std::vector<Rank> lost;
+  std::vector<shmem::BusErrorWatch> watches;  // last: of memory that is still mapped
 
   explicit State(Job joined);
 
@@ -54,6 +56,7 @@ World::State::State(Job joined)
     : job(std::move(joined)),
       map(std::make_shared<const shmem::BlockMap>(job.shape.map)),
       slots(std::make_shared<const shmem::SlotPlan>(job.shape.slots)) {
+  if (job.shared) watches.push_back(watch_objects(job));
   if (!job.config.prove) return;
   prover.emplace(Prover::Parts{.self = job.rank,
                                .ranks = job.shape.ranks,
@@ -164,6 +167,7 @@ Result<Communicator*> World::State::add(CommunicatorId id, std::vector<Rank> mem
     Result<shmem::MetaWindow> meta = shmem::MetaWindow::map(peers.mem, job.shape.map.meta_window());
     if (!meta) return std::move(meta).error().within(fmt::format("creating communicator {}", id));
     peers.meta = std::make_shared<const shmem::MetaWindow>(*std::move(meta));
+    watches.push_back(watch_communicator(job, id, peers, members));
   }
   // Members whose lists do not fit together may wait at slots that nobody writes: the start is bounded.
   const std::optional<shmem::Time> usual_limit = peers.wait_limit;

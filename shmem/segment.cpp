@@ -29,7 +29,10 @@ std::string advice_on(int sys) {
   switch (sys) {
     case EROFS:
     case EACCES: return fmt::format(": {} must be writable for this user", kShmFolder);
+    case ENOENT:
+    case ENOTDIR: return fmt::format(": {0} is no folder: mount a tmpfs there (mount -t tmpfs tmpfs {0})", kShmFolder);
     case ENOSPC: return fmt::format(": {} has no room for another file: run `shmoe clean`, or enlarge it", kShmFolder);
+    case EMFILE: return ": raise the limit of open files (ulimit -n)";
     default: return {};
   }
 }
@@ -49,6 +52,11 @@ Error from_errno(const std::string& what) {
 }
 
 double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
+
+std::string amount(std::uint64_t bytes) {
+  if (bytes < kMiB) return fmt::format("{} KiB", (bytes + kKiB - 1) / kKiB);
+  return fmt::format("{:.1f} MiB", mib(bytes));
+}
 
 /// The kernel would kill whoever passes the limit.
 Result<void> allow_file_size(Bytes size) {
@@ -85,11 +93,10 @@ class Mapping {
  public:
   Mapping() = default;
   /// Errors:  none: is_there() says whether it worked, errno why not.
-  Mapping(const ipc::shared_memory_object& object, int protection, std::uint64_t size, std::byte* at)
-      : size_(size), in_window_(at != nullptr) {
+  Mapping(int fd, int protection, std::uint64_t size, std::byte* at) : size_(size), in_window_(at != nullptr) {
     // MAP_FIXED replaces our own reservation only.
     const int flags = MAP_SHARED | MAP_NORESERVE | (in_window_ ? MAP_FIXED : 0);
-    place_ = mmap(at, size, protection, flags, object.get_mapping_handle().handle, 0);
+    place_ = mmap(at, size, protection, flags, fd, 0);
   }
   Mapping(Mapping&& other) noexcept { *this = std::move(other); }
   Mapping& operator=(Mapping&& other) noexcept {
@@ -177,7 +184,7 @@ Result<Segment> Segment::create(const std::string& name, Bytes size, std::byte* 
     if (ftruncate(fd, static_cast<off_t>(size.value())) != 0) {
       return from_errno(fmt::format("sizing segment {} to {:.0f} MiB", name, mib(size.value())));
     }
-    state.region = detail::Mapping(state.object, PROT_READ | PROT_WRITE, size.value(), at);
+    state.region = detail::Mapping(fd, PROT_READ | PROT_WRITE, size.value(), at);
     if (!state.region.is_there())
       return from_errno(fmt::format("mapping segment {} of {:.0f} MiB", name, mib(size.value())));
     state.huge = HugePages(fd, segment.data());
@@ -187,35 +194,76 @@ Result<Segment> Segment::create(const std::string& name, Bytes size, std::byte* 
   return segment;
 }
 
+namespace {
+
+/// A peer's object, open for as long as it takes to map it: 2 x R descriptors would be too many.
+class PeerObject {
+ public:
+  /// A pipe under the name must not hold us, so Boost's own way to open is none.
+  PeerObject(const std::string& name, int access) : fd_(shm_open(name.c_str(), access | O_NONBLOCK, 0)) {}
+  PeerObject(const PeerObject&) = delete;
+  PeerObject& operator=(const PeerObject&) = delete;
+  ~PeerObject() {
+    if (fd_ >= 0) close(fd_);
+  }
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+const char* kind_of(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFREG: return "a file";
+    case S_IFDIR: return "a folder";
+    case S_IFLNK: return "a link";
+    case S_IFIFO: return "a pipe";
+    case S_IFSOCK: return "a socket";
+    default: return "a device";
+  }
+}
+
+Result<void> check_owner(const std::string& name, const struct stat& found) {
+  if (S_ISREG(found.st_mode) && found.st_uid == geteuid() && (found.st_mode & 0777) == 0600) return {};
+  return Error{
+      .code = Errc::permission,
+      .context = fmt::format("segment {} is {} of user {} with mode {:o}; expected a file of user {} with "
+                             "mode 600: start all ranks as one user, and remove from {} what is not of shmoe",
+                             name, kind_of(found.st_mode), found.st_uid, found.st_mode & 0777, geteuid(), kShmFolder)};
+}
+
+Error cannot_open(const std::string& name, int sys) {
+  struct stat found {};
+  if (lstat(fmt::format("{}/{}", kShmFolder, name).c_str(), &found) == 0) {
+    if (Result<void> ours = check_owner(name, found); !ours) return std::move(ours).error();
+  }
+  if (sys != ENOENT)
+    return {.code = Errc::system, .context = fmt::format("attaching segment {}{}", name, advice_on(sys)), .sys = sys};
+  return {.code = Errc::not_found,
+          .context = fmt::format("segment {} is not in {}: all ranks must see the same one; containers share it by "
+                                 "--ipc=host or --ipc=container:NAME",
+                                 name, kShmFolder)};
+}
+
+}  // namespace
+
 Result<Segment> Segment::attach(const std::string& name, Bytes size, Mode mode, std::byte* at) {
+  const PeerObject object(name, mode == Mode::read_only ? O_RDONLY : O_RDWR);
+  if (object.get() < 0) return cannot_open(name, errno);
+  struct stat info {};
+  if (fstat(object.get(), &info) != 0) return from_errno(fmt::format("looking at segment {}", name));
+  if (Result<void> ours = check_owner(name, info); !ours) return std::move(ours).error();
+  if (static_cast<std::uint64_t>(info.st_size) != size.value()) {
+    return Error{.code = Errc::mismatch,
+                 .context = fmt::format("segment {} has {} bytes, expected {}: every rank must "
+                                        "run the same build with the same settings",
+                                        name, info.st_size, size)};
+  }
   auto state = std::make_unique<State>();
   state->name = name;
-  const ipc::mode_t access = mode == Mode::read_only ? ipc::read_only : ipc::read_write;
-  try {
-    state->object = ipc::shared_memory_object(ipc::open_only, name.c_str(), access);
-    struct stat info {};
-    if (fstat(state->object.get_mapping_handle().handle, &info) != 0) {
-      return from_errno(fmt::format("looking at segment {}", name));
-    }
-    if (info.st_uid != geteuid() || (info.st_mode & 0777) != 0600) {
-      return Error{.code = Errc::permission,
-                   .context = fmt::format("segment {} belongs to user {} with mode {:o}; "
-                                          "expected user {} and 600: start all ranks as one user",
-                                          name, info.st_uid, info.st_mode & 0777, geteuid())};
-    }
-    if (static_cast<std::uint64_t>(info.st_size) != size.value()) {
-      return Error{.code = Errc::mismatch,
-                   .context = fmt::format("segment {} has {} bytes, expected {}: every rank must "
-                                          "run the same build with the same settings",
-                                          name, info.st_size, size)};
-    }
-    const int protection = mode == Mode::read_only ? PROT_READ : PROT_READ | PROT_WRITE;
-    state->region = detail::Mapping(state->object, protection, size.value(), at);
-    if (!state->region.is_there()) return from_errno(fmt::format("mapping segment {}", name));
-    ipc::shared_memory_object().swap(state->object);  // the mapping stays; 2 x R descriptors would not
-  } catch (const ipc::interprocess_exception& e) {
-    return from_boost(e, fmt::format("attaching segment {}", name));
-  }
+  const int protection = mode == Mode::read_only ? PROT_READ : PROT_READ | PROT_WRITE;
+  state->region = detail::Mapping(object.get(), protection, size.value(), at);
+  if (!state->region.is_there()) return from_errno(fmt::format("mapping segment {}", name));
   return Segment(std::move(state));
 }
 
@@ -238,9 +286,9 @@ Result<void> Segment::commit(Offset from, Bytes size) {
   const std::uint64_t available = static_cast<std::uint64_t>(fs.f_bavail) * fs.f_frsize;
   return Error{
       .code = Errc::out_of_memory,
-      .context = fmt::format("{} is full: {:.1f} MiB asked for, {:.1f} MiB free; in a container start it with a "
+      .context = fmt::format("{} is full: {} asked for, {} free; in a container start it with a "
                              "larger --shm-size, elsewhere remount {} with a larger size, or run `shmoe clean`",
-                             kShmFolder, mib(size.value()), mib(available), kShmFolder)};
+                             kShmFolder, amount(size.value()), amount(available), kShmFolder)};
 }
 
 void Segment::spread(Offset from, Bytes size, std::int32_t owners) { state_->huge.spread(from, size, owners); }

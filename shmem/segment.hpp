@@ -44,7 +44,7 @@ class Segment {
   /// page is committed yet.
   /// Errors:  already_exists; system.
   static Result<Segment> create(const std::string& name, Bytes size, std::byte* at = nullptr);
-  /// Errors:  not_found; permission (another owner or mode); mismatch (another size, both figures); system.
+  /// Errors:  not_found; permission (another owner, mode or kind of file); mismatch (another size, both figures); system.
   static Result<Segment> attach(const std::string& name, Bytes size, Mode mode, std::byte* at = nullptr);
 
   Segment(Segment&&) noexcept;

@@ -40,12 +40,14 @@ int hand_over(const std::vector<std::string>& words) {
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   ::execv(program.c_str(), arguments.data());
+  const int why = errno;
+  const Error unknown{.code = Errc::system, .context = "cannot find shmoe-bench beside this program: mount /proc"};
   const Error error{.code = Errc::not_found,
                     .context = fmt::format("cannot run {}: install libopenmpi-dev, then `scripts/build.sh release "
                                            "shmoe-bench shmoe-first-operator`",
                                            program.native()),
-                    .sys = errno};
-  runtime::tell_alike([&] { failed("shmoe bench", error); });
+                    .sys = why};
+  runtime::tell_alike([&] { failed("shmoe bench", unreadable ? unknown : error); });
   return 1;
 }
 

@@ -65,6 +65,14 @@ int exec_failure(int report) {
   return got == static_cast<ssize_t>(sizeof reason) ? reason : 0;
 }
 
+/// Beside the program itself a rank needs an empty standard input, and shmoe finds itself in /proc.
+std::string cannot_run(const std::string& program) {
+  std::string text = fmt::format("cannot run '{}'", program);
+  if (::access("/dev/null", R_OK) != 0) text += ": there is no /dev/null";
+  if (program == "/proc/self/exe" && ::access(program.c_str(), X_OK) != 0) text += ": mount /proc";
+  return text;
+}
+
 [[noreturn]] void guard(int lifeline) {
   ::prctl(PR_SET_PDEATHSIG, SIGCONT);  // whoever has stopped the whole group has stopped the guardian too
   ::setpgid(0, 0);
@@ -95,7 +103,7 @@ Result<Child> start_child(const ChildPlan& plan) {
   report->write.reset();
   if (const int reason = exec_failure(report->read.get()); reason != 0) {
     ::waitpid(pid, nullptr, 0);
-    return Error{Errc::invalid_argument, fmt::format("cannot run '{}'", plan.command.front()), {}, reason};
+    return Error{Errc::invalid_argument, cannot_run(plan.command.front()), {}, reason};
   }
   return Child{pid, std::move(out->read), std::move(err->read)};
 }

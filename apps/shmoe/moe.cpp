@@ -224,6 +224,12 @@ Result<void> check_ranks(const MoeOptions& options, const bootstrap::Launch& lau
   return {};
 }
 
+Error with_a_smaller_job(Error error) {
+  if (error.code == Errc::out_of_memory)
+    error.context += "; fewer --tokens, a smaller --hidden or fewer --ranks need less";
+  return error;
+}
+
 Result<void> be_rank(const MoeOptions& options, const bootstrap::Launch& launch, runtime::World& world,
                      Result<RoutingSource> source) {
   if (auto right = check_ranks(options, launch); !right) return right;
@@ -234,7 +240,7 @@ Result<void> be_rank(const MoeOptions& options, const bootstrap::Launch& launch,
   if (launch.rank == Rank{0}) plan.progress = Progress{};
   try {
     auto report = run_moe_job(world, plan, std::move(source));
-    if (!report) return std::move(report).error();
+    if (!report) return with_a_smaller_job(std::move(report).error());
     report->launcher = launch.launcher;
     if (auto ended = world.finalize(); !ended) return ended;
     return launch.rank == Rank{0} ? write_report(options, *report) : Result<void>{};

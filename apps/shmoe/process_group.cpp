@@ -21,6 +21,7 @@
 #include "apps/shmoe/say.hpp"
 #include "bootstrap/rendezvous_file.hpp"
 #include "runtime/machine.hpp"
+#include "shmem/bus_error.hpp"
 
 namespace shmoe::apps {
 namespace {
@@ -31,6 +32,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kDrain{500};
 /// How often, once a rank has ended well, the launcher looks whether the others wait for it.
 constexpr std::chrono::milliseconds kLook{100};
+/// Of the launcher, beside two pipes of each rank: standard streams, signals, the guardian, the pipes of one that starts.
+constexpr std::int32_t kOpenFilesOfItsOwn = 16;
 
 std::string signal_name(int number) {
   const char* name = ::sigabbrev_np(number);
@@ -43,7 +46,7 @@ int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) 
 int weight_of(int status) {
   if (WIFSIGNALED(status)) return 3;
   const int code = WEXITSTATUS(status);
-  if (code == kExitContract || code == kExitDeadlock) return 2;
+  if (code == kExitContract || code == kExitDeadlock || code == shmem::kExitMemoryLost) return 2;
   return code == 0 ? 0 : 1;
 }
 
@@ -254,7 +257,8 @@ void Group::on_first_failure(const End& end) {
     first_failure_ =
         fmt::format("{}: rank {} was killed by {}", plan_.name, end.rank, signal_name(WTERMSIG(end.status)));
   } else if (plan_.report_exits) {
-    first_failure_ = fmt::format("{}: rank {} exited with code {}", plan_.name, end.rank, WEXITSTATUS(end.status));
+    first_failure_ = fmt::format("{}: rank {} exited with code {}{}", plan_.name, end.rank, *code_,
+                                 *code_ == shmem::kExitMemoryLost ? ": memory that it shared is gone" : "");
   }
   set_stage(Stage::patient, plan_.patience);
 }
@@ -349,7 +353,8 @@ std::string Group::names_of_alive() const {
 Result<GroupEnd> run_group(const GroupPlan& plan) {
   SHMOE_EXPECTS(plan.ranks >= 1 && !plan.command.empty(), "{} ranks of a command of {} words", plan.ranks,
                 plan.command.size());
-  if (auto allowed = runtime::allow_open_files(plan.ranks, 2 * plan.ranks + 64); !allowed) return allowed.error();
+  if (auto allowed = runtime::allow_open_files(plan.ranks, 2 * plan.ranks + kOpenFilesOfItsOwn); !allowed)
+    return allowed.error();
   Group group{plan};
   if (auto started = group.start(); !started) return started.error();
   return group.run();

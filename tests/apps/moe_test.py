@@ -302,7 +302,7 @@ class Refused(cli.Case):
 
     def test_too_few_open_files_say_how_to_have_more(self):
         done = run("moe", "--ranks", 3, *SMALL, preexec_fn=lambda: cli.limit_files(7, 7))
-        self.assert_one_message(done, "3 ranks need 70 open files, but the hard limit is 7: raise it with `ulimit -n`")
+        self.assert_one_message(done, "3 ranks need 22 open files, but the hard limit is 7: raise it with `ulimit -n`")
         script = '[ "$SHMOE_RANK" != 2 ] || ulimit -n 7; exec "$0" moe --tokens 1 --hidden 16'
         done = run("run", "-n", 3, "--", "bash", "-c", script, cli.SHMOE)
         self.assertNotEqual(done.returncode, 0)

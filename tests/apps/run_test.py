@@ -79,7 +79,7 @@ class Output(cli.Case):
         done = run("run", "-n", 100, "--", "true", preexec_fn=lambda: cli.limit_files(64, 4096))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         done = run("run", "-n", 100, "--", "true", preexec_fn=lambda: cli.limit_files(64, 128))
-        self.assert_one_message(done, "100 ranks need 264 open files", "hard limit is 128: raise it with `ulimit -n`")
+        self.assert_one_message(done, "100 ranks need 216 open files", "hard limit is 128: raise it with `ulimit -n`")
 
 
 class Ends(cli.Case):

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 
 #include "shmem/layout.hpp"
 #include "tests/shmem/shm_names.hpp"
@@ -20,9 +21,9 @@ using namespace shmoe::shmem::test;
 
 namespace {
 
-constexpr Bytes kSize{64 * 1024};
+constexpr Bytes kSegmentSize{64 * 1024};
 
-Segment made(const std::string& name, Bytes size = kSize, std::byte* at = nullptr) {
+Segment made(const std::string& name, Bytes size = kSegmentSize, std::byte* at = nullptr) {
   Result<Segment> segment = Segment::create(name, size, at);
   REQUIRE_MESSAGE(segment.has_value(), to_string(segment.error()));
   return std::move(segment).value();
@@ -46,7 +47,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 /// An object whose owner ended without removing it.
 void leave_behind(const std::string& name) {
   const Ending ending = in_child([&] {
-    Result<Segment> segment = Segment::create(name, kSize);
+    Result<Segment> segment = Segment::create(name, kSegmentSize);
     if (!segment) return 1;
     segment->data()[0] = std::byte{0x5A};
     ::_exit(0);
@@ -76,15 +77,15 @@ CleanReport clean(bool dry_run) {
 TEST_CASE("segment: what one mapping writes the other reads, and a fresh object is all zeros") {
   const ShmNames names;
   Segment own = made(names.of("0.mem"));
-  CHECK(own.size() == kSize);
-  CHECK(std::all_of(own.data(), own.data() + kSize.value(), [](std::byte b) { return b == std::byte{0}; }));
-  auto peer = Segment::attach(names.of("0.mem"), kSize, Segment::Mode::read_write);
+  CHECK(own.size() == kSegmentSize);
+  CHECK(std::all_of(own.data(), own.data() + kSegmentSize.value(), [](std::byte b) { return b == std::byte{0}; }));
+  auto peer = Segment::attach(names.of("0.mem"), kSegmentSize, Segment::Mode::read_write);
   REQUIRE(peer.has_value());
   CHECK(peer->data() != own.data());
-  CHECK(peer->size() == kSize);
-  peer->data()[kSize.value() - 1] = std::byte{7};
-  CHECK(own.data()[kSize.value() - 1] == std::byte{7});
-  const auto reader = Segment::attach(names.of("0.mem"), kSize, Segment::Mode::read_only);
+  CHECK(peer->size() == kSegmentSize);
+  peer->data()[kSegmentSize.value() - 1] = std::byte{7};
+  CHECK(own.data()[kSegmentSize.value() - 1] == std::byte{7});
+  const auto reader = Segment::attach(names.of("0.mem"), kSegmentSize, Segment::Mode::read_only);
   REQUIRE(reader.has_value());
   own.data()[0] = std::byte{9};
   CHECK(reader->data()[0] == std::byte{9});
@@ -98,14 +99,14 @@ TEST_CASE("segment: what one mapping writes the other reads, and a fresh object 
 TEST_CASE("segment: after unlink the name is gone and the mappings serve on") {
   const ShmNames names;
   Segment own = made(names.of("0.mem"));
-  auto peer = Segment::attach(names.of("0.mem"), kSize, Segment::Mode::read_write);
+  auto peer = Segment::attach(names.of("0.mem"), kSegmentSize, Segment::Mode::read_write);
   REQUIRE(peer.has_value());
   own.unlink();
   own.unlink();
   CHECK(!in_shm(names.of("0.mem")));
   own.data()[5] = std::byte{42};
   CHECK(peer->data()[5] == std::byte{42});
-  CHECK(refused(Segment::attach(names.of("0.mem"), kSize, Segment::Mode::read_write)).code == Errc::not_found);
+  CHECK(refused(Segment::attach(names.of("0.mem"), kSegmentSize, Segment::Mode::read_write)).code == Errc::not_found);
   // The name is free again, and the old owner no longer touches it.
   const Segment second = made(names.of("0.mem"));
   own.unlink();
@@ -119,7 +120,7 @@ TEST_CASE("segment: the name goes with its owner, by end, by move and by assignm
     const Segment moved = std::move(own);
     CHECK(in_shm(names.of("a")));
     {
-      auto peer = Segment::attach(names.of("a"), kSize, Segment::Mode::read_write);
+      auto peer = Segment::attach(names.of("a"), kSegmentSize, Segment::Mode::read_write);
       REQUIRE(peer.has_value());
       peer->unlink();
     }
@@ -135,7 +136,7 @@ TEST_CASE("segment: the name goes with its owner, by end, by move and by assignm
 TEST_CASE("segment: a second owner is refused and the first keeps its object") {
   const ShmNames names;
   const Segment own = made(names.of("0.mem"));
-  const Error error = refused(Segment::create(names.of("0.mem"), kSize));
+  const Error error = refused(Segment::create(names.of("0.mem"), kSegmentSize));
   CHECK(error.code == Errc::already_exists);
   CHECK(error.context.find(names.of("0.mem")) != std::string::npos);
   CHECK(in_shm(names.of("0.mem")));
@@ -157,10 +158,76 @@ TEST_CASE("segment: a wrong mode is refused") {
   const Segment own = made(names.of("0.mem"));
   for (const ::mode_t mode : {0660U, 0644U, 0400U}) {
     REQUIRE(::chmod((kShm / names.of("0.mem")).c_str(), mode) == 0);
-    CHECK(refused(Segment::attach(names.of("0.mem"), kSize, Segment::Mode::read_write)).code == Errc::permission);
+    CHECK(refused(Segment::attach(names.of("0.mem"), kSegmentSize, Segment::Mode::read_write)).code ==
+          Errc::permission);
   }
   REQUIRE(::chmod((kShm / names.of("0.mem")).c_str(), 0600) == 0);
-  CHECK(Segment::attach(names.of("0.mem"), kSize, Segment::Mode::read_write).has_value());
+  CHECK(Segment::attach(names.of("0.mem"), kSegmentSize, Segment::Mode::read_write).has_value());
+}
+
+TEST_CASE("segment: what is no file of this user is refused with what was found and expected, and holds nobody") {
+  const ShmNames names;
+  const std::string name = names.of("0.mem");
+  const std::string path = (kShm / name).native();
+  const std::string expected = fmt::format(
+      "; expected a file of user {0} with mode 600: start all ranks as one user, and remove from /dev/shm "
+      "what is not of shmoe",
+      ::geteuid());
+  const auto refused_as = [&](const std::string& found) {
+    CAPTURE(found);
+    for (const Segment::Mode mode : {Segment::Mode::read_only, Segment::Mode::read_write}) {
+      const Error error = refused(Segment::attach(name, kSegmentSize, mode));
+      CHECK(to_string(error) == fmt::format("permission: segment {} is {}{}", name, found, expected));
+    }
+    CHECK(std::filesystem::remove(path));
+  };
+  REQUIRE(::mkdir(path.c_str(), 0700) == 0);
+  refused_as(fmt::format("a folder of user {} with mode 700", ::geteuid()));
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  refused_as(fmt::format("a pipe of user {} with mode 600", ::geteuid()));
+  const Segment target = made(names.of("target"));
+  REQUIRE(::symlink((kShm / names.of("target")).c_str(), path.c_str()) == 0);
+  refused_as(fmt::format("a link of user {} with mode 777", ::geteuid()));
+  REQUIRE(::symlink("/nonexistent", path.c_str()) == 0);
+  refused_as(fmt::format("a link of user {} with mode 777", ::geteuid()));
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: objects of another user, which only root can make");
+    return;
+  }
+  constexpr ::uid_t kOther = 12345;
+  raw_object(name, static_cast<off_t>(kSegmentSize.value()), 0);
+  REQUIRE(::chown(path.c_str(), kOther, kOther) == 0);
+  refused_as("a file of user 12345 with mode 600");
+  REQUIRE(::mknod(path.c_str(), S_IFCHR | 0600, makedev(1, 3)) == 0);
+  refused_as("a device of user 0 with mode 600");
+  raw_object(name, static_cast<off_t>(kSegmentSize.value()), 0);
+  const Ending ending = in_child([&] {  // who may not even open it
+    if (::setresuid(kOther, kOther, kOther) != 0) return 1;
+    const Result<Segment> segment = Segment::attach(name, kSegmentSize, Segment::Mode::read_only);
+    fmt::print(stderr, "{}", segment ? "attached" : to_string(segment.error()));
+    return 0;
+  });
+  CHECK(ending.said == fmt::format("permission: segment {} is a file of user 0 with mode 600; expected a file of user "
+                                   "12345 with mode 600: start all ranks as one user, and remove from /dev/shm what is "
+                                   "not of shmoe",
+                                   name));
+}
+
+TEST_CASE("segment: a missing one may be in another container") {
+  const ShmNames names;
+  const Error error = refused(Segment::attach(names.of("none"), kSegmentSize, Segment::Mode::read_only));
+  CHECK(error.code == Errc::not_found);
+  CHECK(error.context == fmt::format("segment {} is not in /dev/shm: all ranks must see the same one; containers share "
+                                     "it by --ipc=host or --ipc=container:NAME",
+                                     names.of("none")));
+}
+
+TEST_CASE("segment: a name that leads out of /dev/shm is refused") {
+  for (const std::string name : {"", "..", "../etc/passwd", "a/b", "/"}) {
+    CAPTURE(name);
+    CHECK(!Segment::attach(name, kSegmentSize, Segment::Mode::read_only).has_value());
+  }
+  CHECK(!Segment::attach(std::string(300, 'x'), kSegmentSize, Segment::Mode::read_only).has_value());
 }
 
 TEST_CASE("segment: a failed creation leaves no name") {
@@ -274,8 +341,9 @@ TEST_CASE("clean: creating and cleaning at once never costs a live object") {
   });
   int lost = 0;
   for (int i = 0; i < 2000; ++i) {
-    const auto own = Segment::create(names.of("0.mem"), kSize);
-    lost += !own.has_value() || !Segment::attach(names.of("0.mem"), kSize, Segment::Mode::read_write).has_value();
+    const auto own = Segment::create(names.of("0.mem"), kSegmentSize);
+    lost +=
+        !own.has_value() || !Segment::attach(names.of("0.mem"), kSegmentSize, Segment::Mode::read_write).has_value();
   }
   CHECK(lost == 0);
   CHECK(await_child(cleaner).exit_code == 0);

@@ -159,7 +159,7 @@ Result<void> clear_stale(const fs::path& path, const fs::path& aside) {
   if (found) return already_running(path, found->owner);
   if (found.error().code == Errc::permission) return found.error();
   if (::rename(path.c_str(), aside.c_str()) != 0) {
-    if (errno == ENOENT) return {};
+    if (errno == ENOENT || errno == EROFS) return {};  // what cannot be written is told when we write
     return failed(path, "replace", errno);
   }
   const auto moved = read_meeting(aside);

@@ -1,6 +1,5 @@
 // Members that know the secret and break the rules: the job ends on every rank with one error that names them.
 
-#include <algorithm>
 #include <climits>
 
 #include "tests/bootstrap/support.hpp"
@@ -86,10 +85,6 @@ struct Entry {
     job.outcomes.resize(2);
   }
 };
-
-bool is_one_line(const std::string& text) {
-  return std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; });
-}
 
 }  // namespace
 

@@ -1,6 +1,5 @@
 // In the place of rank 0: programs that are none, and a rank 0 that breaks the rules. Every client ends with one error.
 
-#include <algorithm>
 #include <climits>
 
 #include "tests/bootstrap/support.hpp"
@@ -56,7 +55,7 @@ void check_error(const Error& error, const RawServer& server, const Reply& reply
   const std::string text = to_string(error);
   CHECK_MESSAGE(text.find(fmt::format("rank 0 at 127.0.0.1:{}{}", server.port(), reply.part)) != std::string::npos,
                 text);
-  CHECK(std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 32; }));
+  CHECK(is_one_line(text));
   CHECK((!error.where || error.where->value() < 2));
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // What the tests of bootstrap/ share.
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
@@ -78,6 +79,10 @@ void on_threads(int first, int last, Body body) {
 template <class T>
 std::string outcome(const Result<T>& result) {
   return result ? "ok" : to_string(result.error());
+}
+
+inline bool is_one_line(std::string_view text) {
+  return std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; });
 }
 
 inline Blob blob(std::string_view text) {

@@ -47,6 +47,17 @@ Error failed(const fs::path& path, std::string_view what, int sys) {
   return Error{Errc::system, fmt::format("cannot {} {}: {}", what, path.native(), kElsewhere), {}, sys};
 }
 
+/// By how much this process sees all start times shifted, in ticks: in a time namespace the boot may be another one.
+std::uint64_t boot_shift() {
+  std::ifstream file("/proc/self/timens_offsets");
+  std::string clock;
+  std::int64_t seconds = 0, nanoseconds = 0;
+  while (file >> clock >> seconds >> nanoseconds) {
+    if (clock == "boottime") return static_cast<std::uint64_t>(seconds * ::sysconf(_SC_CLK_TCK));
+  }
+  return 0;
+}
+
 Result<std::uint64_t> start_time_of(std::int64_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text;
@@ -67,7 +78,7 @@ Result<std::uint64_t> start_time_of(std::int64_t pid) {
   if (state == "Z" || state == "X") return Error{Errc::not_found, fmt::format("process {} has ended", pid), {}, 0};
   const auto ticks = parse_whole<std::uint64_t>(field);
   if (!ticks || !fields) return Error{Errc::io, fmt::format("/proc/{}/stat does not parse: mount /proc", pid), {}, 0};
-  return *ticks;
+  return *ticks - boot_shift();
 }
 
 bool is_private_folder(const struct stat& about) {

@@ -33,7 +33,10 @@ void Packer::text(std::string_view value) {
 }
 
 std::optional<std::span<const std::byte>> Unpacker::bytes(std::size_t count) {
-  if (count > in_.size()) return std::nullopt;
+  if (count > in_.size()) {
+    in_ = {};  // nothing shorter is found behind it
+    return std::nullopt;
+  }
   const auto taken = in_.first(count);
   in_ = in_.subspan(count);
   return taken;

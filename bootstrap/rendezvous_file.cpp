@@ -225,11 +225,12 @@ Result<Meeting> read_meeting(const fs::path& path) {
     return Error{Errc::io, fmt::format("{} is not what a rank 0 writes: remove it", path.native()), {}, 0};
   }
   if (is_alive(meeting->owner)) return *meeting;
-  return Error{Errc::not_found,
-               fmt::format("{} was left by process {}, which is gone or in another pid namespace", path.native(),
-                           meeting->owner.pid),
-               {},
-               0};
+  return Error{
+      Errc::not_found,
+      fmt::format("{} was left by process {}, which is gone, or in another pid namespace (then give SHMOE_COMM_ID)",
+                  path.native(), meeting->owner.pid),
+      {},
+      0};
 }
 
 Meetings remove_stale_meetings(const fs::path& folder, bool dry_run) {

@@ -51,8 +51,8 @@ jumps() {  # LIBRARY
   ((after - before >= 1500000)) || expect 'a deadline is not early' '1500000 us' "$((after - before)) us"
   part='rank 2 of 3 did not arrive at 127\.0\.0\.1:[0-9]+ within 1\.[0-9]+ s: see whether it started'
   expect 'a deadline under jumps' 2 "$(grep -cE "$part" <<<"$text")"
-  expect 'a missing rank 0 under jumps' "rank 1 did not reach rank 0 within 1.5" \
-    "$(SHMOE_JOB=clocks SHMOE_RANK=1 SHMOE_SIZE=2 "${jumping[@]}" "$probe" 1500 | grep -o 'rank 1 did not reach rank 0 within 1\.5')"
+  expect 'a missing rank 0 under jumps' "rank 1 did not reach rank 0 within" \
+    "$(SHMOE_JOB=clocks SHMOE_RANK=1 SHMOE_SIZE=2 "${jumping[@]}" "$probe" 1500 | grep -o 'rank 1 did not reach rank 0 within')"
 }
 
 namespaces() {

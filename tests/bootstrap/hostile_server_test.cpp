@@ -1,6 +1,7 @@
 // In the place of rank 0: programs that are none, and a rank 0 that breaks the rules. Every client ends with one error.
 
 #include <climits>
+#include <random>
 
 #include "tests/bootstrap/support.hpp"
 
@@ -182,6 +183,38 @@ TEST_CASE("what is no result ends the client at once") {
       reply.part = other;
     }
     check_gather(reply);
+  }
+}
+
+TEST_CASE("results with random changes are a result all the same or one error that names rank 0") {
+  const unsigned seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  Blob payload = numbers({2, 3, 4});
+  payload.resize(payload.size() + 7);
+  const Blob honest = answer(Kind::result, 1, payload);
+  const Blob failed = answer(Kind::failure, 1, encode(Error{Errc::mismatch, "rank 0 at large", Rank{1}, 0}));
+  for (int i = 0; i < 300; ++i) {
+    Blob bytes = i % 3 == 0 ? failed : honest;
+    for (unsigned changes = 1 + random() % 3; changes > 0; --changes) {
+      bytes[random() % bytes.size()] ^= static_cast<std::byte>(1U << random() % 8);
+    }
+    if (i % 2 == 0) bytes.resize(random() % (bytes.size() + 1));
+    const RawServer server([&](RawClient& guest) {
+      (void)guest.receive(kHelloBytes);
+      guest.send(answer(Kind::welcome, 0, {}));
+      (void)guest.receive(kHeaderBytes + 1);
+      guest.send(bytes);
+    });
+    auto exchange = SocketExchange::connect(client_of(server, 40s));
+    REQUIRE_MESSAGE(exchange.has_value(), outcome(exchange));
+    const auto all = exchange->all_gather(blob("x"));
+    if (all) {
+      CHECK(all->size() == 2);
+    } else if (all.error().code != Errc::mismatch) {
+      CHECK(is_one_line(to_string(all.error())));
+      CHECK((!all.error().where || all.error().where->value() < 2));
+    }
   }
 }
 

@@ -57,3 +57,14 @@ echo 'passed: rank 0 in a namespace of its own'
   wait' bash "$program" "$folder"
 for rank in 0 1 2; do expect 'one namespace for all' "$rank" "^rank $rank of 3: 3 rounds"; done
 echo 'passed: one namespace for all'
+
+# A process that was started at another time since the boot of its own namespace is not another process.
+ahead=(unshare --time --fork --monotonic 1000000 --boottime 2000000)
+if "${ahead[@]}" true 2>/dev/null; then
+  rank 0
+  rank 1 "${ahead[@]}"
+  rank 2
+  finish
+  for rank in 0 1 2; do expect 'a rank with other clocks' "$rank" "^rank $rank of 3: 3 rounds"; done
+  echo 'passed: a rank with other clocks'
+fi

@@ -133,7 +133,7 @@ TEST_CASE("frames with random changes end well or with one error that names thei
   int ended_well = 0;
   for (int i = 0; i < 300; ++i) {
     Blob bytes = i % 3 == 0 ? sad : honest;
-    for (unsigned changes = random() % 4; changes > 0; --changes) {
+    for (std::size_t changes = random() % 4; changes > 0; --changes) {
       bytes[random() % bytes.size()] ^= static_cast<std::byte>(1U << random() % 8);
     }
     if (i % 2 == 0) bytes.resize(random() % (bytes.size() + 1));

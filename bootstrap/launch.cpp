@@ -13,12 +13,14 @@ Error invalid(std::string text) { return Error{Errc::invalid_argument, std::move
 
 Result<std::int32_t> number_in(const Environment& environment, std::string_view name, std::int32_t lowest) {
   const auto text = environment(name);
-  if (!text) return invalid(fmt::format("{} is not set: the launcher set only a part of its variables", name));
+  if (!text) {
+    return invalid(fmt::format(
+        "{} is not set: the launcher set only a part of its variables: set SHMOE_RANK and SHMOE_SIZE", name));
+  }
   const auto value = parse_whole<std::int32_t>(*text);
-  if (!value) return invalid(fmt::format("{} is {}, which is not a whole number", name, bootstrap::quoted(*text)));
-  if (*value < lowest || *value > kMaxSize) {
-    return invalid(
-        fmt::format("{} is {}, which is not between {} and {}", name, bootstrap::quoted(*text), lowest, kMaxSize));
+  if (!value || *value < lowest || *value > kMaxSize) {
+    return invalid(fmt::format("{} is {}, which is not {}: give a whole number from {} to {}", name,
+                               bootstrap::quoted(*text), value ? "in range" : "a whole number", lowest, kMaxSize));
   }
   return *value;
 }
@@ -34,8 +36,8 @@ Result<Place> place_in(const Environment& environment, std::string_view rank_nam
   const auto rank = number_in(environment, rank_name, 0);
   if (!rank) return rank.error();
   if (*rank >= *size) {
-    return invalid(
-        fmt::format("{} is {} but {} is {}: ranks go from 0 to size - 1", rank_name, *rank, size_name, *size));
+    return invalid(fmt::format("{} is {} but {} is {}: give every process its own rank from 0 to {}", rank_name, *rank,
+                               size_name, *size, *size - 1));
   }
   return Place{Rank{*rank}, *size};
 }

@@ -17,6 +17,7 @@ namespace shmoe::bootstrap {
 namespace {
 
 constexpr std::uint32_t kCardVersion = 1;
+constexpr std::size_t kMaxShown = 200;  // characters of a value in an error
 
 Blob packed(const IdCard& card) {
   Packer out;
@@ -81,16 +82,19 @@ const Agreement* find(const IdCard& card, std::string_view name) {
   return at == card.agreements.end() ? nullptr : &*at;
 }
 
+/// Fit for one line, whatever a rank has sent.
+std::string shown(const std::string& text) { return printable(text.substr(0, kMaxShown)); }
+
 std::string says(std::size_t rank, const std::string& name, const Agreement* item) {
-  return item != nullptr ? fmt::format("rank {} has {} {}", rank, name, item->value)
-                         : fmt::format("rank {} does not state {}", rank, name);
+  return item != nullptr ? fmt::format("rank {} has {} {}", rank, shown(name), shown(item->value))
+                         : fmt::format("rank {} does not state {}", rank, shown(name));
 }
 
 Error disagreement(const std::vector<IdCard>& cards, std::size_t rank, const Agreement& item) {
   return Error{
       Errc::mismatch,
       fmt::format("{}, {}: start every rank with the same {}", says(rank, item.name, find(cards[rank], item.name)),
-                  says(0, item.name, find(cards[0], item.name)), setting_of(item)),
+                  says(0, item.name, find(cards[0], item.name)), shown(setting_of(item))),
       Rank{rank}, 0};
 }
 

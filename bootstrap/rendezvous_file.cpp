@@ -22,6 +22,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxFile = 512;
 /// A file that does not parse after so many seconds has lost its writer.
 constexpr std::time_t kWritingTime = 60;
+/// Another job may clean the folder, or another rank 0 come and go, while this one publishes.
+constexpr int kAttempts = 3;
 constexpr std::string_view kFirstLine = "shmoe-meeting 1";
 
 constexpr std::string_view kElsewhere =
@@ -42,7 +44,18 @@ class Descriptor {
 };
 
 Error failed(const fs::path& path, std::string_view what, int sys) {
-  return Error{Errc::system, fmt::format("cannot {} {}", what, path.native()), {}, sys};
+  return Error{Errc::system, fmt::format("cannot {} {}: {}", what, path.native(), kElsewhere), {}, sys};
+}
+
+/// By how much this process sees all start times shifted, in ticks: in a time namespace the boot may be another one.
+std::uint64_t boot_shift() {
+  std::ifstream file("/proc/self/timens_offsets");
+  std::string clock;
+  std::int64_t seconds = 0, nanoseconds = 0;
+  while (file >> clock >> seconds >> nanoseconds) {
+    if (clock == "boottime") return static_cast<std::uint64_t>(seconds * ::sysconf(_SC_CLK_TCK));
+  }
+  return 0;
 }
 
 Result<std::uint64_t> start_time_of(std::int64_t pid) {
@@ -52,15 +65,20 @@ Result<std::uint64_t> start_time_of(std::int64_t pid) {
   // The name of the program stands in parentheses and may hold anything; fields are counted after its end.
   const auto end_of_name = text.rfind(')');
   if (end_of_name == std::string::npos)
-    return Error{Errc::not_found, fmt::format("there is no process {}", pid), {}, 0};
+    return Error{
+        Errc::not_found,
+        fmt::format("there is no process {} in /proc: mount the /proc of its pid namespace (unshare --mount-proc)",
+                    pid),
+        {},
+        0};
   std::istringstream fields(text.substr(end_of_name + 1));
   std::string state, field;
   fields >> state;
   for (int number = 4; number <= 22; ++number) fields >> field;
   if (state == "Z" || state == "X") return Error{Errc::not_found, fmt::format("process {} has ended", pid), {}, 0};
   const auto ticks = parse_whole<std::uint64_t>(field);
-  if (!ticks || !fields) return Error{Errc::io, fmt::format("/proc/{}/stat does not parse", pid), {}, 0};
-  return *ticks;
+  if (!ticks || !fields) return Error{Errc::io, fmt::format("/proc/{}/stat does not parse: mount /proc", pid), {}, 0};
+  return *ticks - boot_shift();
 }
 
 bool is_private_folder(const struct stat& about) {
@@ -90,12 +108,14 @@ Result<std::string> read_private_file(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0 && errno == ENOENT)
     return Error{Errc::not_found, fmt::format("{} is not there", path.native()), {}, 0};
-  if (file.get() < 0 && errno != ELOOP) return failed(path, "open", errno);
+  // A link, a socket, a file of somebody else: told below.
+  if (file.get() < 0 && errno != ELOOP && errno != ENXIO && errno != EACCES) return failed(path, "open", errno);
   struct stat about {};
   if (file.get() < 0 || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode) || about.st_uid != ::geteuid() ||
       (about.st_mode & 077) != 0) {
     return Error{Errc::permission,
-                 fmt::format("{} is not a file that only this user can read and write: remove it", path.native()),
+                 fmt::format("{} is not a file that only this user can read and write: remove it, or {}", path.native(),
+                             kElsewhere),
                  {},
                  0};
   }
@@ -150,7 +170,7 @@ Result<void> clear_stale(const fs::path& path, const fs::path& aside) {
   if (found) return already_running(path, found->owner);
   if (found.error().code == Errc::permission) return found.error();
   if (::rename(path.c_str(), aside.c_str()) != 0) {
-    if (errno == ENOENT) return {};
+    if (errno == ENOENT || errno == EROFS) return {};  // what cannot be written is told when we write
     return failed(path, "replace", errno);
   }
   const auto moved = read_meeting(aside);
@@ -180,15 +200,15 @@ Result<fs::path> runtime_folder(const Environment& environment, const fs::path& 
   }
   const fs::path own = temporary / fmt::format("shmoe-{}", ::geteuid());
   if (::mkdir(own.c_str(), 0700) != 0 && errno != EEXIST) {
+    const int sys = errno;
     return Error{
-        Errc::not_found, fmt::format("cannot make the runtime folder {}: {}", own.native(), kElsewhere), {}, errno};
+        Errc::not_found, fmt::format("cannot make the runtime folder {}: {}", own.native(), kElsewhere), {}, sys};
   }
   if (::lstat(own.c_str(), &about) != 0) return failed(own, "look at", errno);
   if (is_private_folder(about)) return own;
   return Error{
       Errc::permission,
-      fmt::format("{} is not a folder of this user with mode 0700: remove it, or set SHMOE_COMM_ID and SHMOE_SECRET",
-                  own.native()),
+      fmt::format("{} is not a folder of this user with mode 0700: remove it, or {}", own.native(), kElsewhere),
       {},
       0};
 }
@@ -201,12 +221,16 @@ Result<Meeting> read_meeting(const fs::path& path) {
   const auto text = read_private_file(path);
   if (!text) return text.error();
   const auto meeting = parse_meeting(*text);
-  if (!meeting) return Error{Errc::io, fmt::format("{} does not parse", path.native()), {}, 0};
+  if (!meeting) {
+    return Error{Errc::io, fmt::format("{} is not what a rank 0 writes: remove it", path.native()), {}, 0};
+  }
   if (is_alive(meeting->owner)) return *meeting;
-  return Error{Errc::not_found,
-               fmt::format("{} was left by process {}, which is gone", path.native(), meeting->owner.pid),
-               {},
-               0};
+  return Error{
+      Errc::not_found,
+      fmt::format("{} was left by process {}, which is gone, or in another pid namespace (then give SHMOE_COMM_ID)",
+                  path.native(), meeting->owner.pid),
+      {},
+      0};
 }
 
 Meetings remove_stale_meetings(const fs::path& folder, bool dry_run) {
@@ -233,16 +257,19 @@ Result<MeetingFile> MeetingFile::publish(fs::path path, const Meeting& meeting) 
   const auto unique = random_secret();
   if (!unique) return unique.error();
   const fs::path draft = path.native() + "." + to_hex(*unique);
-  if (auto cleared = clear_stale(path, path.native() + ".stale." + to_hex(*unique)); !cleared) return cleared.error();
-  if (auto written = write_new_file(draft, text_of(meeting)); !written) return written.error();
-  // A link, not a rename: it never replaces what another rank 0 has published meanwhile.
-  const int linked = ::link(draft.c_str(), path.c_str());
-  const int sys = errno;
-  ::unlink(draft.c_str());
-  if (linked == 0) return MeetingFile(std::move(path));
-  if (sys != EEXIST) return failed(path, "publish", sys);
-  const auto other = read_meeting(path);
-  return already_running(path, other ? other->owner : Owner{});
+  int sys = 0;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (auto cleared = clear_stale(path, path.native() + ".stale." + to_hex(*unique)); !cleared) return cleared.error();
+    if (auto written = write_new_file(draft, text_of(meeting)); !written) return written.error();
+    // A link, not a rename: it never replaces what another rank 0 has published meanwhile.
+    const int linked = ::link(draft.c_str(), path.c_str());
+    sys = errno;
+    ::unlink(draft.c_str());
+    if (linked == 0) return MeetingFile(std::move(path));
+    if (sys != EEXIST && sys != ENOENT) break;
+    if (const auto other = read_meeting(path)) return already_running(path, other->owner);
+  }
+  return failed(path, "publish", sys);
 }
 
 MeetingFile::MeetingFile(MeetingFile&& other) noexcept : path_(std::exchange(other.path_, {})) {}

@@ -16,7 +16,8 @@ namespace shmoe::bootstrap {
 /// A process, told apart from a later one that got the same pid.
 struct Owner {
   std::int64_t pid = 0;
-  std::uint64_t start_time = 0;  // clock ticks since boot, field 22 of /proc/<pid>/stat
+  // Clock ticks since boot, field 22 of /proc/<pid>/stat, as seen in the first time namespace.
+  std::uint64_t start_time = 0;
 
   bool operator==(const Owner&) const = default;
 };

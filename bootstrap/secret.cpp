@@ -15,7 +15,10 @@ Result<Secret> random_secret() {
   for (;;) {
     const ssize_t got = ::getrandom(secret.bytes.data(), secret.bytes.size(), 0);
     if (got == static_cast<ssize_t>(secret.bytes.size())) return secret;
-    if (got < 0 && errno != EINTR) return Error{Errc::system, "cannot draw a random secret", {}, errno};
+    if (got < 0 && errno != EINTR) {
+      return Error{
+          Errc::system, "cannot draw a random secret: allow getrandom in the filter of system calls", {}, errno};
+    }
   }
 }
 

@@ -43,11 +43,15 @@ std::string name_ranks(const std::vector<std::int32_t>& ranks) {
   return text;
 }
 
-std::string quoted(std::string_view text) {
-  std::string shown(text.substr(0, kMaxQuoted));
+std::string printable(std::string text) {
   std::replace_if(
-      shown.begin(), shown.end(), [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; }, '?');
-  return fmt::format("'{}{}'", shown, text.size() > kMaxQuoted ? "..." : "");
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; }, '?');
+  return text;
+}
+
+std::string quoted(std::string_view text) {
+  return fmt::format("'{}{}'", printable(std::string(text.substr(0, kMaxQuoted))),
+                     text.size() > kMaxQuoted ? "..." : "");
 }
 
 }  // namespace shmoe::bootstrap

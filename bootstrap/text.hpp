@@ -27,6 +27,9 @@ std::string file_name_of(std::string_view id);
 /// "2, 5-7, 11 and 30 more": at most ten ranks or runs of ranks are named. `ranks` ascending.
 std::string name_ranks(const std::vector<std::int32_t>& ranks);
 
+/// Control characters become '?'.
+std::string printable(std::string text);
+
 /// Quoted and short enough for a one-line message; control characters become '?'.
 std::string quoted(std::string_view text);
 

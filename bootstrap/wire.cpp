@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "bootstrap/text.hpp"
+
 namespace shmoe::bootstrap {
 namespace {
 
@@ -31,7 +33,10 @@ void Packer::text(std::string_view value) {
 }
 
 std::optional<std::span<const std::byte>> Unpacker::bytes(std::size_t count) {
-  if (count > in_.size()) return std::nullopt;
+  if (count > in_.size()) {
+    in_ = {};  // nothing shorter is found behind it
+    return std::nullopt;
+  }
   const auto taken = in_.first(count);
   in_ = in_.subspan(count);
   return taken;
@@ -120,18 +125,21 @@ Blob encode(const Error& error) {
   return out.take();
 }
 
-Error decode_error(std::span<const std::byte> bytes) {
+std::optional<Error> decode_failure(std::span<const std::byte> bytes) {
   Unpacker in(bytes);
   const auto code = in.u32();
   const auto where = in.u32();
   const auto sys = in.u32();
   auto text = in.text();
-  if (!text || *code == 0 || *code > static_cast<std::uint32_t>(Errc::broken_contract)) {
-    return Error{Errc::io, "a failure was announced that does not parse: start the same build on every rank", {}, 0};
-  }
-  Error error{static_cast<Errc>(*code), std::move(*text), {}, static_cast<int>(*sys)};
+  if (!text || *code == 0 || *code > static_cast<std::uint32_t>(Errc::broken_contract)) return std::nullopt;
+  Error error{static_cast<Errc>(*code), printable(text->substr(0, kMaxErrorText)), {}, static_cast<int>(*sys)};
   if (static_cast<std::int32_t>(*where) >= 0) error.where = Rank{static_cast<std::int32_t>(*where)};
   return error;
+}
+
+Error decode_error(std::span<const std::byte> bytes) {
+  return decode_failure(bytes).value_or(
+      Error{Errc::io, "a failure was announced that does not parse: start the same build on every rank", {}, 0});
 }
 
 Blob join_parts(const std::vector<Blob>& parts) {

@@ -33,6 +33,7 @@ inline constexpr std::uint32_t kProtocol = 1;
 inline constexpr std::size_t kHelloBytes = 64;
 inline constexpr std::size_t kHeaderBytes = 20;
 inline constexpr std::size_t kMaxErrorText = 2048;
+inline constexpr std::uint32_t kLongestFailure = 16 + kMaxErrorText;  // payload
 
 /// Appends numbers and texts.
 class Packer {
@@ -89,6 +90,9 @@ std::optional<Header> decode_header(std::span<const std::byte, kHeaderBytes> byt
 
 /// The payload of a failure: the error as every rank returns it.
 Blob encode(const Error& error);
+/// Fit for one line of a terminal, whatever was sent. Nothing where it does not parse.
+std::optional<Error> decode_failure(std::span<const std::byte> bytes);
+/// The same, with an error that says so where it does not parse.
 Error decode_error(std::span<const std::byte> bytes);
 
 /// The payload of a result: number of parts, their lengths, their bytes.

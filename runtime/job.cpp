@@ -45,6 +45,20 @@ std::string segment_name(const bootstrap::Launch& launch) {
   return fmt::format("{}{}.{:08x}.{}", shmem::kSegmentPrefix, job, random, launch.rank);
 }
 
+/// A card of another build may lack some.
+Result<void> check_facts(std::span<const bootstrap::IdCard> cards) {
+  for (Rank rank{0}; rank.index() < cards.size(); ++rank) {
+    for (const char* name : {kSegmentFact, kCopyFact, kNearFact, kCpusFact, kPidsFact}) {
+      if (cards[rank.index()].fact(name) != nullptr) continue;
+      return Error{
+          .code = Errc::mismatch,
+          .context = fmt::format("rank {} does not state its {}: start the same build on every rank", rank, name),
+          .where = rank};
+    }
+  }
+  return {};
+}
+
 /// Of the CPUs that any rank may use: a launcher may have bound each to its own.
 shmem::Crowd crowd_of(const Config& config, std::span<const bootstrap::IdCard> cards) {
   std::set<std::string> all;
@@ -93,7 +107,7 @@ Result<void> attach_peers(Mappings& mappings, Rank rank, std::span<const bootstr
 }
 
 bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const shmem::SlotPlan& slots,
-                            const std::string& name, const shmem::CopyPlan& copy) {
+                            const std::string& name, const shmem::CopyPlan& copy, const std::string& pids) {
   card.agreements = {
       {"cores", fmt::to_string(config.cores)},
       {"profile", std::string(name_of(config.profile.id))},
@@ -109,7 +123,8 @@ bootstrap::IdCard make_card(bootstrap::IdCard card, const Config& config, const 
                 {kCopyFact, std::string(shmem::name_of(copy.kind))},
                 {kNearFact, fmt::to_string(copy.near_bytes)},
                 {kUserFact, fmt::to_string(geteuid())},
-                {kCpusFact, fmt::format("{}", fmt::join(allowed_cpus(), " "))}};
+                {kCpusFact, fmt::format("{}", fmt::join(allowed_cpus(), " "))},
+                {kPidsFact, pids}};
   return card;
 }
 
@@ -273,13 +288,16 @@ Result<Job> join_processes(const Config& config) {
   const shmem::CopyPlan measured =
       measures ? copy_plan(measure_copies(), launch->size * config.cores) : shmem::CopyPlan{};
   Result<bootstrap::IdCard> me = bootstrap::id_card_of_this_process();
-  if (Result<void> all = agree(*exchange, outcome_of(me), "reading its id card"); !all) return std::move(all).error();
+  const Result<std::string> pids = pid_namespace();
+  const Result<void> known = me ? outcome_of(pids) : outcome_of(me);
+  if (Result<void> all = agree(*exchange, known, "reading its id card"); !all) return std::move(all).error();
   const JobShape shape(config, launch->size);
   const std::string name = segment_name(*launch);
   Result<std::vector<bootstrap::IdCard>> exchanged =
-      exchange_cards(*exchange, make_card(*std::move(me), config, shape.slots, name, measured));
+      exchange_cards(*exchange, make_card(*std::move(me), config, shape.slots, name, measured, *pids));
   if (!exchanged) return std::move(exchanged).error();
   const std::vector<bootstrap::IdCard>& cards = *exchanged;
+  if (Result<void> complete = check_facts(cards); !complete) return std::move(complete).error();
   if (const int nodes = bootstrap::node_count(cards); nodes > 1) {
     return Error{
         .code = Errc::invalid_argument,
@@ -288,6 +306,7 @@ Result<Job> join_processes(const Config& config) {
                                launch->size, nodes)};
   }
 
+  if (Result<void> watched = check_pid_namespaces(cards); !watched) return std::move(watched).error();
   const Result<void> possible = check_plans(config, shape, false);
   if (Result<void> all = agree(*exchange, possible, "reading its faults and links"); !all) {
     return std::move(all).error();

@@ -1,9 +1,14 @@
 #include "runtime/process_watch.hpp"
 
+#include <array>
+#include <cerrno>
+
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "bootstrap/text.hpp"
 
 namespace shmoe::runtime {
 namespace {
@@ -17,6 +22,33 @@ bool has_ended_by(int pidfd) {
 }
 
 }  // namespace
+
+Result<std::string> pid_namespace() {
+  constexpr const char* kLink = "/proc/self/ns/pid";
+  std::array<char, 64> text{};
+  const ssize_t length = readlink(kLink, text.data(), text.size());
+  if (length > 0) return std::string(text.data(), static_cast<std::size_t>(length));
+  const int sys = errno;
+  return Error{.code = Errc::system, .context = fmt::format("cannot read {}: mount /proc", kLink), .sys = sys};
+}
+
+Result<void> check_pid_namespaces(std::span<const bootstrap::IdCard> cards) {
+  const std::string& ours = *cards.front().fact(kPidsFact);
+  std::vector<std::int32_t> elsewhere;
+  for (std::size_t i = 1; i < cards.size(); ++i) {
+    if (*cards[i].fact(kPidsFact) != ours) elsewhere.push_back(static_cast<std::int32_t>(i));
+  }
+  if (elsewhere.empty()) return {};
+  const Rank first{elsewhere.front()};
+  return Error{.code = Errc::invalid_argument,
+               .context = fmt::format(
+                   "rank{} {} of {} run{} in another pid namespace than rank 0 ({} and {}), and ranks watch each "
+                   "other by pid: let their containers share one, by `docker run --pid=container:NAME`, "
+                   "--pid=host or `pid:` of compose",
+                   elsewhere.size() == 1 ? "" : "s", bootstrap::name_ranks(elsewhere), cards.size(),
+                   elsewhere.size() == 1 ? "s" : "", *cards[first.index()].fact(kPidsFact), ours),
+               .where = first};
+}
 
 ProcessWatch::ProcessWatch(std::span<const bootstrap::IdCard> cards) : seats_(cards.size()) {
   for (std::size_t i = 0; i < cards.size(); ++i) {

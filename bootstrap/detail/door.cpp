@@ -74,22 +74,27 @@ std::vector<std::string> Door::strangers() const {
 }
 
 void Door::accept_next() {
-  acceptor_.async_accept([this](const ErrorCode& code, tcp::socket socket) { on_accept(code, std::move(socket)); });
+  // Who connects is noted here: a socket that was reset meanwhile no longer knows.
+  acceptor_.async_accept(peer_,
+                         [this](const ErrorCode& code, tcp::socket socket) { on_accept(code, std::move(socket)); });
 }
 
 void Door::on_accept(const ErrorCode& code, tcp::socket socket) {
   if (code == asio::error::operation_aborted || !acceptor_.is_open()) return;
   if (code) {
-    // Out of descriptors, or the peer left between connect and accept: both pass.
+    if (code == asio::error::no_descriptors && !visitors_.empty()) {
+      turn_away(visitors_.front(), "said nothing while others waited for a free descriptor");
+      return accept_next();
+    }
+    // The peer left between connect and accept, or others of this process have all descriptors: both pass.
     retry_.expires_after(kAcceptRetry);
     retry_.async_wait([this](const ErrorCode& cancelled) {
       if (!cancelled) accept_next();
     });
     return;
   }
-  ErrorCode unknown;
   auto guest = std::make_shared<Guest>(std::move(socket), io_);
-  guest->address = text_of(guest->socket.remote_endpoint(unknown));
+  guest->address = text_of(peer_);
   prepare(guest->socket);
   visitors_.push_back(guest);
   greet(guest);
@@ -160,7 +165,10 @@ void Door::refuse(const GuestPtr& guest) {
 }
 
 std::optional<Error> Door::fault_of(const Guest& guest, const Hello& hello) const {
-  const auto fault = [&](Errc code, std::string text) { return Error{code, std::move(text), Rank{hello.rank}, 0}; };
+  const bool is_rank = hello.rank >= 0 && hello.rank < config_.launch.size;
+  const auto fault = [&](Errc code, std::string text) {
+    return Error{code, std::move(text), is_rank ? std::optional(Rank{hello.rank}) : std::nullopt, 0};
+  };
   if (hello.protocol != kProtocol) {
     return fault(Errc::version,
                  fmt::format("rank {} at {} speaks bootstrap protocol {}, rank 0 speaks {}: start the same "
@@ -179,7 +187,7 @@ std::optional<Error> Door::fault_of(const Guest& guest, const Hello& hello) cons
                              "the same size",
                              hello.rank, guest.address, hello.size, config_.launch.size));
   }
-  if (hello.rank < 0 || hello.rank >= config_.launch.size) {
+  if (!is_rank) {
     return fault(Errc::mismatch,
                  fmt::format("the process at {} says it is rank {}, but the job has ranks 0 to {}: give "
                              "every process its own rank",
@@ -198,7 +206,11 @@ void Door::admit(const GuestPtr& guest, const Hello& hello) {
   visitors_.remove(keep);
   members_[static_cast<std::size_t>(hello.rank)] = keep;
   ++arrived_;
-  limit_ = std::min(limit_, Clock::now() + std::chrono::milliseconds(hello.remaining_ms));
+  const auto its_limit = Clock::now() + std::chrono::milliseconds(hello.remaining_ms);
+  if (its_limit < limit_) {
+    limit_ = its_limit;
+    hurry_ = fmt::format("rank {} at {}", hello.rank, keep->address);
+  }
   watch(keep, hello.rank);
 }
 
@@ -209,14 +221,16 @@ void Door::watch(const GuestPtr& guest, std::int32_t rank) {
     members_[static_cast<std::size_t>(rank)].reset();
     told_.insert(rank);
     fail(Error{Errc::peer_lost,
-               fmt::format("rank {} at {} {} before all {} ranks had arrived: see what it printed", rank,
-                           guest->address, code ? "left" : "spoke out of turn", config_.launch.size),
+               fmt::format("rank {} at {} {} before all {} ranks had arrived: {}", rank, guest->address,
+                           code ? "left" : "spoke out of turn", config_.launch.size,
+                           code ? "see what it printed" : "start the same build on every rank"),
                Rank{rank}, 0});
   });
 }
 
 void Door::fail(Error error) {
   failure_ = std::move(error);
+  failure_->context.resize(std::min(failure_->context.size(), kMaxErrorText));  // what the others will read
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
     if (members_[rank]) tell(members_[rank], static_cast<std::int32_t>(rank), *failure_);
   }
@@ -242,11 +256,13 @@ Error Door::missing() const {
   }
   ErrorCode ignored;
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
+  const bool early = 2 * waited < config_.timeout;  // more than ranks that were started one after the other differ
   return Error{Errc::deadline,
-               fmt::format("rank{} {} of {} did not arrive at {} within {}: see whether {} started, or raise "
+               fmt::format("rank{} {} of {} did not arrive at {} within {}{}: see whether {} started, or raise "
                            "SHMOE_BOOTSTRAP_TIMEOUT_S{}",
                            ranks.size() == 1 ? "" : "s", name_ranks(ranks), config_.launch.size,
                            text_of(acceptor_.local_endpoint(ignored)), seconds(waited),
+                           early && !hurry_.empty() ? ", as long as " + hurry_ + " waits" : "",
                            ranks.size() == 1 ? "it" : "they", turned_away()),
                Rank{ranks.front()}, 0};
 }

@@ -57,6 +57,7 @@ class Door {
 
   asio::io_context& io_;
   tcp::acceptor acceptor_;
+  tcp::endpoint peer_;  // of the next connection
   asio::steady_timer retry_;
   const ExchangeConfig& config_;
   Secret secret_;
@@ -65,6 +66,7 @@ class Door {
   std::vector<GuestPtr> members_;
   std::list<GuestPtr> visitors_;  // not yet known, oldest first
   std::int32_t arrived_ = 1;
+  std::string hurry_;  // whose limit ends the wait before our own
   std::optional<Error> failure_;
   std::set<std::int32_t> told_;
   std::list<GuestPtr> being_told_;

@@ -14,6 +14,7 @@ namespace shmoe::bootstrap::detail {
 namespace {
 
 constexpr std::chrono::milliseconds kSendFailureLimit{1'000};  // who has not taken it by then is stuck or gone
+constexpr std::size_t kMaxAddresses = 4;                       // an error has little room
 
 Error cannot_listen(const ExchangeConfig& config, const Address& address, const ErrorCode& code) {
   const bool taken = code == asio::error::address_in_use;
@@ -80,11 +81,12 @@ Result<std::vector<Blob>> Hub::gather(std::span<const std::byte> mine) {
   if (lost_) return *lost_;
   if (mine.size() > config_.max_contribution) {
     return Error{Errc::capacity_exceeded,
-                 fmt::format("rank 0 contributed {} bytes to exchange {}, the limit is {}", mine.size(), sequence_,
-                             config_.max_contribution),
+                 fmt::format("rank 0 contributed {} bytes to exchange {}, the limit is {}: {}", mine.size(), sequence_,
+                             config_.max_contribution, kLessOrMore),
                  Rank{0}, 0};
   }
-  Round round{std::vector<Inbox>(members_.size()), members_.size() - 1, Clock::now() + config_.timeout, {}};
+  const auto now = Clock::now();
+  Round round{std::vector<Inbox>(members_.size()), members_.size() - 1, now, now + config_.timeout, {}, {}};
   round.inboxes[0].payload.assign(mine.begin(), mine.end());
   io_.restart();
   for (std::size_t rank = 1; rank < members_.size(); ++rank) read_header(round, rank);
@@ -103,7 +105,8 @@ Result<std::vector<Blob>> Hub::gather(std::span<const std::byte> mine) {
   }
   if (total > config_.max_result) {
     return Error{Errc::capacity_exceeded,
-                 fmt::format("exchange {} gathered {} bytes, the limit is {}", sequence_, total, config_.max_result),
+                 fmt::format("exchange {} gathered {} bytes, the limit is {}: {}", sequence_, total, config_.max_result,
+                             kLessOrMore),
                  {},
                  0};
   }
@@ -129,7 +132,11 @@ void Hub::on_header(Round& round, std::size_t rank) {
   round.failure = fault_of(header.value_or(Header{}), rank);
   if (round.failure) return;
   if (header->kind == Kind::contribution) {
-    round.limit = std::min(round.limit, Clock::now() + std::chrono::milliseconds(header->remaining_ms));
+    const auto its_limit = Clock::now() + std::chrono::milliseconds(header->remaining_ms);
+    if (its_limit < round.limit) {
+      round.limit = its_limit;
+      round.hurried = rank;
+    }
   }
   inbox.payload.resize(header->length);
   asio::async_read(members_[rank]->socket, asio::buffer(inbox.payload),
@@ -145,7 +152,7 @@ void Hub::on_header(Round& round, std::size_t rank) {
 
 void Hub::on_payload(Round& round, std::size_t rank, Kind kind) {
   if (kind == Kind::failure) {
-    round.failure = decode_error(round.inboxes[rank].payload);
+    round.failure = announced(rank, round.inboxes[rank].payload);
     return;
   }
   round.inboxes[rank].done = true;
@@ -153,17 +160,16 @@ void Hub::on_payload(Round& round, std::size_t rank, Kind kind) {
 }
 
 std::optional<Error> Hub::fault_of(const Header& header, std::size_t rank) const {
-  const std::string who = fmt::format("rank {} at {}", rank, members_[rank]->address);
+  const std::string who = name(rank);
   if (header.kind != Kind::contribution && header.kind != Kind::failure) {
     return Error{Errc::io,
                  fmt::format("{} sent something that is no contribution: start the same build on every rank", who),
                  Rank{rank}, 0};
   }
-  if (header.length >
-      std::max<std::size_t>(config_.max_contribution, header.kind == Kind::failure ? kMaxErrorText + 64 : 0)) {
+  if (header.length > (header.kind == Kind::failure ? kLongestFailure : config_.max_contribution)) {
     return Error{Errc::capacity_exceeded,
-                 fmt::format("{} contributed {} bytes to exchange {}, the limit is {}", who, header.length, sequence_,
-                             config_.max_contribution),
+                 fmt::format("{} contributed {} bytes to exchange {}, the limit is {}: {}", who, header.length,
+                             sequence_, config_.max_contribution, kLessOrMore),
                  Rank{rank}, 0};
   }
   if (header.kind == Kind::contribution && header.sequence != sequence_) {
@@ -176,11 +182,25 @@ std::optional<Error> Hub::fault_of(const Header& header, std::size_t rank) const
   return std::nullopt;
 }
 
+std::string Hub::name(std::size_t rank) const { return fmt::format("rank {} at {}", rank, members_[rank]->address); }
+
+/// In its own words, which need not be true.
+Error Hub::announced(std::size_t rank, std::span<const std::byte> payload) const {
+  Error error = decode_error(payload);
+  if (!error.where || error.where->index() >= members_.size()) error.where = Rank{rank};
+  return std::move(error).within(name(rank) + " gave up");
+}
+
 Error Hub::gone(std::size_t rank, const ErrorCode& code) const {
   return Error{Errc::peer_lost,
-               fmt::format("rank {} at {} left before exchange {} was complete: see what it printed", rank,
-                           members_[rank]->address, sequence_),
+               fmt::format("{} left before exchange {} was complete: see what it printed", name(rank), sequence_),
                Rank{rank}, has_gone(code) ? 0 : code.value()};
+}
+
+Error Hub::stuck(std::size_t rank, Kind kind) const {
+  const std::string what = kind == Kind::result ? fmt::format("the result of exchange {}", sequence_) : "its welcome";
+  return Error{Errc::deadline, fmt::format("{} did not take {} in time: see where it is", name(rank), what), Rank{rank},
+               0};
 }
 
 Error Hub::silent(const Round& round) const {
@@ -188,10 +208,20 @@ Error Hub::silent(const Round& round) const {
   for (std::size_t rank = 1; rank < round.inboxes.size(); ++rank) {
     if (!round.inboxes[rank].done) ranks.push_back(static_cast<std::int32_t>(rank));
   }
+  std::vector<std::string> addresses;
+  for (const auto rank : std::span(ranks).first(std::min(ranks.size(), kMaxAddresses))) {
+    addresses.push_back(members_[static_cast<std::size_t>(rank)]->address);
+  }
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(round.limit - round.start);
+  const bool early = 2 * waited < config_.timeout;  // more than ranks that enter one after the other differ
   return Error{Errc::deadline,
-               fmt::format("rank{} {} of {} did not contribute to exchange {} within {}: see where {}",
+               fmt::format("rank{} {} of {} did not contribute to exchange {} within {}{}: see where {} (at {}{}), or "
+                           "raise SHMOE_BOOTSTRAP_TIMEOUT_S",
                            ranks.size() == 1 ? "" : "s", name_ranks(ranks), members_.size(), sequence_,
-                           seconds(config_.timeout), ranks.size() == 1 ? "it is" : "they are"),
+                           seconds(early ? waited : config_.timeout),
+                           early && round.hurried ? ", as long as " + name(*round.hurried) + " waits" : "",
+                           ranks.size() == 1 ? "it is" : "they are", fmt::join(addresses, ", "),
+                           ranks.size() > addresses.size() ? ", ..." : ""),
                Rank{ranks.front()}, 0};
 }
 
@@ -201,8 +231,8 @@ void Hub::broadcast(Kind kind, const Blob& payload, Clock::time_point limit) {
   const std::array<asio::const_buffer, 2> frame{asio::buffer(header), asio::buffer(payload)};
   io_.restart();
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
-    asio::async_write(members_[rank]->socket, frame, [this, rank](const ErrorCode& code, std::size_t) {
-      if (code && !lost_) lost_ = gone(rank, code);
+    asio::async_write(members_[rank]->socket, frame, [this, rank, kind](const ErrorCode& code, std::size_t) {
+      if (code && !lost_) lost_ = code == asio::error::operation_aborted ? stuck(rank, kind) : gone(rank, code);
     });
   }
   run_bounded(io_, limit, [this] { cancel_all(); });
@@ -210,6 +240,7 @@ void Hub::broadcast(Kind kind, const Blob& payload, Clock::time_point limit) {
 
 Error Hub::fail(Error error) {
   broken_ = std::move(error);
+  broken_->context.resize(std::min(broken_->context.size(), kMaxErrorText));  // what the others will read
   broadcast(Kind::failure, encode(*broken_), Clock::now() + kSendFailureLimit);
   return *broken_;
 }

@@ -29,7 +29,9 @@ class Hub : public Star {
   struct Round {
     std::vector<Inbox> inboxes;
     std::size_t left = 0;
+    Clock::time_point start;
     Clock::time_point limit;
+    std::optional<std::size_t> hurried;  // whose limit ends the round before our own
     std::optional<Error> failure;
   };
 
@@ -39,7 +41,10 @@ class Hub : public Star {
   void on_header(Round& round, std::size_t rank);
   void on_payload(Round& round, std::size_t rank, Kind kind);
   std::optional<Error> fault_of(const Header& header, std::size_t rank) const;
+  [[nodiscard]] std::string name(std::size_t rank) const;
+  [[nodiscard]] Error announced(std::size_t rank, std::span<const std::byte> payload) const;
   [[nodiscard]] Error gone(std::size_t rank, const ErrorCode& code) const;
+  [[nodiscard]] Error stuck(std::size_t rank, Kind kind) const;
   [[nodiscard]] Error silent(const Round& round) const;
   void broadcast(Kind kind, const Blob& payload, Clock::time_point limit);
   Error fail(Error error);

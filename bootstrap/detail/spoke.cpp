@@ -29,6 +29,12 @@ struct Target {
   Secret secret;
 };
 
+/// What no honest rank 0 exceeds.
+std::uint32_t longest_result(const ExchangeConfig& config) {
+  const std::uint64_t all = 4 + std::uint64_t(config.launch.size) * (std::uint64_t{4} + config.max_contribution);
+  return std::max(kLongestFailure, static_cast<std::uint32_t>(std::min<std::uint64_t>(all, config.max_result)));
+}
+
 class Spoke : public Star {
  public:
   explicit Spoke(const ExchangeConfig& config) : config_(config), socket_(io_) {}
@@ -48,6 +54,8 @@ class Spoke : public Star {
                          Clock::time_point limit);
   Result<std::vector<Blob>> gather(std::span<const std::byte> mine);
   void announce(const Error& error);
+  Error announce_and_hear(Error error, Clock::time_point limit);
+  [[nodiscard]] Error announced(const Frame& frame) const;
   [[nodiscard]] std::string rank_0() const { return fmt::format("rank 0 at {}", server_.text()); }
 
   ExchangeConfig config_;
@@ -95,22 +103,27 @@ std::optional<Result<void>> Spoke::attempt(Clock::time_point limit) {
   }
   server_ = target->address;
   if (const auto code = connect(server_, limit)) {
+    // No time was left for this attempt: what the one before met tells more.
+    if (code == asio::error::timed_out && reason_.code != Errc::ok) return std::nullopt;
     reason_ = Error{Errc::deadline, fmt::format("cannot connect to {} ({})", server_.text(), config_.endpoint.source),
                     Rank{0}, code.value()};
     return std::nullopt;
   }
   const auto hello = encode(Hello{kProtocol, config_.layout_version, config_.launch.size, config_.launch.rank.value(),
                                   target->secret, remaining_ms(limit)});
-  const auto answer = converse(hello, {}, kMaxErrorText + 64, limit + kAnswerGrace);
+  const auto answer = converse(hello, {}, kLongestFailure, limit + kAnswerGrace);
   if (!answer && answer.error().code == Errc::peer_lost) {
     reason_ = answer.error();
     return std::nullopt;
   }
   if (!answer) return Result<void>(answer.error());
-  if (answer->header.kind == Kind::failure) return Result<void>(decode_error(answer->payload));
-  if (answer->header.kind == Kind::welcome) return Result<void>();
-  return Result<void>(
-      Error{Errc::io, fmt::format("{} answered the hello with something else than a welcome", rank_0()), Rank{0}, 0});
+  if (answer->header.kind == Kind::failure) return Result<void>(announced(*answer));
+  if (answer->header.kind == Kind::welcome && answer->payload.empty()) return Result<void>();
+  return Result<void>(Error{Errc::io,
+                            fmt::format("{} answered the hello with something else than a welcome: start the same "
+                                        "build on every rank, and see which program listens there",
+                                        rank_0()),
+                            Rank{0}, 0});
 }
 
 ErrorCode Spoke::connect(const Address& address, Clock::time_point limit) {
@@ -197,20 +210,20 @@ Result<std::vector<Blob>> Spoke::gather(std::span<const std::byte> mine) {
   const auto limit = Clock::now() + config_.timeout;
   const auto length = static_cast<std::uint32_t>(mine.size());
   if (mine.size() > config_.max_contribution) {
-    Error error{Errc::capacity_exceeded,
-                fmt::format("rank {} contributed {} bytes to exchange {}, the limit is {}", config_.launch.rank,
-                            mine.size(), sequence_, config_.max_contribution),
-                config_.launch.rank, 0};
-    announce(error);
-    return error;
+    return announce_and_hear(
+        Error{Errc::capacity_exceeded,
+              fmt::format("rank {} contributed {} bytes to exchange {}, the limit is {}: {}", config_.launch.rank,
+                          mine.size(), sequence_, config_.max_contribution, kLessOrMore),
+              config_.launch.rank, 0},
+        limit);
   }
   const auto header = encode(Header{length, Kind::contribution, sequence_, remaining_ms(limit)});
-  const auto answer = converse(header, mine, config_.max_result, limit + kAnswerGrace);
+  const auto answer = converse(header, mine, longest_result(config_), limit + kAnswerGrace);
   if (!answer) {
     announce(answer.error());
     return answer.error();
   }
-  if (answer->header.kind == Kind::failure) return decode_error(answer->payload);
+  if (answer->header.kind == Kind::failure) return announced(*answer);
   auto parts = split_parts(answer->payload, static_cast<std::size_t>(config_.launch.size));
   if (answer->header.kind != Kind::result || answer->header.sequence != sequence_ || !parts) {
     return Error{Errc::io,
@@ -220,6 +233,27 @@ Result<std::vector<Blob>> Spoke::gather(std::span<const std::byte> mine) {
                  Rank{0}, 0};
   }
   return std::move(*parts);
+}
+
+/// In the words of rank 0, which are those of every rank.
+Error Spoke::announced(const Frame& frame) const {
+  auto error = decode_failure(frame.payload);
+  if (!error) {
+    return Error{
+        Errc::io,
+        fmt::format("{} announced a failure that does not parse: start the same build on every rank", rank_0()),
+        Rank{0}, 0};
+  }
+  if (error->where && error->where->value() >= config_.launch.size) error->where.reset();
+  return *std::move(error);
+}
+
+/// Tells rank 0 why this rank gives up, and returns what rank 0 tells everyone about it.
+Error Spoke::announce_and_hear(Error error, Clock::time_point limit) {
+  const Blob payload = encode(error);
+  const auto header = encode(Header{static_cast<std::uint32_t>(payload.size()), Kind::failure, sequence_, 0});
+  const auto answer = converse(header, payload, kLongestFailure, limit + kAnswerGrace);
+  return answer && answer->header.kind == Kind::failure ? announced(*answer) : std::move(error);
 }
 
 /// Tells rank 0 why this rank gives up, where that goes without waiting.

@@ -23,6 +23,9 @@ using Clock = std::chrono::steady_clock;
 /// How long a client waits past its own limit, which is a setting, for the reason that rank 0 gives.
 inline constexpr std::chrono::milliseconds kAnswerGrace{2'000};
 
+/// What to do about too many bytes.
+inline constexpr const char* kLessOrMore = "contribute less, or raise the limit in ExchangeConfig on every rank";
+
 class Star {
  public:
   Star() = default;

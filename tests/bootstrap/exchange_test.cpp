@@ -15,28 +15,6 @@ namespace {
 
 using namespace test;
 
-struct Job {
-  TemporaryFolder folder;
-  std::filesystem::path file = meeting_path(folder.path(), "j");
-  std::vector<std::string> outcomes;
-
-  explicit Job(int size) : outcomes(static_cast<std::size_t>(size)) {}
-  [[nodiscard]] int size() const { return static_cast<int>(outcomes.size()); }
-  [[nodiscard]] ExchangeConfig config(int rank) const { return config_of(rank, size(), file); }
-  std::string& of(int rank) { return outcomes[static_cast<std::size_t>(rank)]; }
-  /// All ranks got this very text.
-  void check_same(const std::string& part) const {
-    for (const auto& text : outcomes) {
-      CHECK(text == outcomes.front());
-      CHECK_MESSAGE(text.find(part) != std::string::npos, text);
-    }
-  }
-};
-
-void say_hello(const RawClient& client, const Meeting& meeting, int rank, int size) {
-  client.send(encode(Hello{kProtocol, 3, size, rank, meeting.secret, 40'000}));
-}
-
 }  // namespace
 
 TEST_CASE("everyone gets everyone's contribution, of any size, in rank order") {

@@ -1,6 +1,7 @@
-// One rank under a real launcher: says in one line what it found out.
+// One rank under a real launcher: says in one line what it found out. usage: bootstrap_probe [TIMEOUT_MS]
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "bootstrap/rendezvous.hpp"
 
@@ -9,7 +10,7 @@ using namespace shmoe::bootstrap;
 
 namespace {
 
-Result<std::string> meet(const Environment& environment) {
+Result<std::string> meet(const Environment& environment, std::chrono::milliseconds timeout) {
   const auto launch = detect_launch(environment);
   if (!launch) return launch.error();
   const auto endpoint = choose_endpoint({}, environment, *launch);
@@ -17,6 +18,7 @@ Result<std::string> meet(const Environment& environment) {
   ExchangeConfig config;
   config.launch = *launch;
   config.endpoint = *endpoint;
+  config.timeout = timeout;
   auto exchange = SocketExchange::connect(config);
   if (!exchange) return exchange.error();
   auto mine = id_card_of_this_process();
@@ -31,8 +33,9 @@ Result<std::string> meet(const Environment& environment) {
 
 }  // namespace
 
-int main() {
-  const auto met = meet(process_environment());
+int main(int count, char** arguments) {
+  const std::chrono::milliseconds timeout{count > 1 ? std::atoi(arguments[1]) : 30'000};
+  const auto met = meet(process_environment(), timeout);
   std::puts(met ? met->c_str() : to_string(met.error()).c_str());
   return 0;
 }

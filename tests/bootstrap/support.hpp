@@ -1,6 +1,7 @@
 #pragma once
 // What the tests of bootstrap/ share.
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
@@ -14,14 +15,13 @@
 #include <thread>
 #include <vector>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
+#include <doctest/doctest.h>
 #include <unistd.h>
 
 #include "bootstrap/rendezvous_file.hpp"
 #include "bootstrap/socket_exchange.hpp"
 #include "bootstrap/wire.hpp"
+#include "tests/bootstrap/raw.hpp"
 
 namespace shmoe::bootstrap::test {
 
@@ -81,6 +81,10 @@ std::string outcome(const Result<T>& result) {
   return result ? "ok" : to_string(result.error());
 }
 
+inline bool is_one_line(std::string_view text) {
+  return std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; });
+}
+
 inline Blob blob(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
@@ -99,58 +103,31 @@ inline Meeting await_meeting(const std::filesystem::path& file) {
   }
 }
 
-/// A plain client that can misbehave.
-class RawClient {
- public:
-  explicit RawClient(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    connected_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  }
-  RawClient(const RawClient&) = delete;
-  RawClient& operator=(const RawClient&) = delete;
-  ~RawClient() { close(); }
+/// A job whose ranks are threads of the test, and what each of them got.
+struct Job {
+  TemporaryFolder folder;
+  std::filesystem::path file = meeting_path(folder.path(), "j");
+  std::vector<std::string> outcomes;
 
-  [[nodiscard]] bool connected() const { return connected_; }
-  void send(std::span<const std::byte> bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t put = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (put <= 0) return;
-      bytes = bytes.subspan(static_cast<std::size_t>(put));
+  explicit Job(int size) : outcomes(static_cast<std::size_t>(size)) {}
+  [[nodiscard]] int size() const { return static_cast<int>(outcomes.size()); }
+  [[nodiscard]] ExchangeConfig config(int rank) const { return config_of(rank, size(), file); }
+  std::string& of(int rank) { return outcomes[static_cast<std::size_t>(rank)]; }
+  /// All ranks got this very text.
+  void check_same(const std::string& part) const {
+    for (const auto& text : outcomes) {
+      CHECK(text == outcomes.front());
+      CHECK_MESSAGE(text.find(part) != std::string::npos, text);
     }
   }
-  /// Up to `count` bytes; fewer where the other side closed.
-  [[nodiscard]] Blob receive(std::size_t count) const {
-    Blob bytes(count);
-    std::size_t have = 0;
-    while (have < count) {
-      const ssize_t got = ::recv(fd_, bytes.data() + have, count - have, 0);
-      if (got <= 0) break;
-      have += static_cast<std::size_t>(got);
-    }
-    bytes.resize(have);
-    return bytes;
-  }
-  void await_end() const {
-    while (!receive(1).empty()) {
-    }
-  }
-  /// Without a farewell: the other side gets a reset.
-  void reset() {
-    const linger now{1, 0};
-    ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-    close();
-  }
-  void close() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_;
-  bool connected_ = false;
 };
+
+inline Hello hello_of(const Meeting& meeting, int rank, int size) {
+  return Hello{kProtocol, 3, size, rank, meeting.secret, 40'000};
+}
+
+inline void say_hello(const RawClient& client, const Meeting& meeting, int rank, int size) {
+  client.send(encode(hello_of(meeting, rank, size)));
+}
 
 }  // namespace shmoe::bootstrap::test

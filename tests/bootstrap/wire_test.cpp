@@ -49,4 +49,15 @@ TEST_CASE("parts are split as they were joined, and every cut is noticed") {
   CHECK_FALSE(split_parts(longer, 3).has_value());
 }
 
+TEST_CASE("behind what is cut nothing is read") {
+  Packer out;
+  for (const std::uint32_t number : {0xffff'ffffU, 0U, 0U}) out.u32(number);
+  const Blob bytes = out.take();
+  Unpacker in(bytes);
+  CHECK_FALSE(in.text().has_value());
+  CHECK_FALSE(in.text().has_value());
+  CHECK_FALSE(in.u32().has_value());
+  CHECK(in.empty());
+}
+
 }  // namespace shmoe::bootstrap

@@ -3,6 +3,7 @@
 #include <limits>
 #include <optional>
 
+#include "tests/seed.hpp"
 #include "tests/shmem/heap_support.hpp"
 #include "tests/shmem/naive_heap.hpp"
 
@@ -168,7 +169,7 @@ TEST_CASE("heap: an aligned block leaves both ends of its range free") {
 }
 
 TEST_CASE("heap: agrees with a granule map over random calls") {
-  std::mt19937 random(seed_of_run());
+  std::mt19937 random = shmoe::test::fresh_random();
   constexpr std::size_t kGranules = 256;
   int refused_fragmented = 0;
   for (int run = 0; run < 20; ++run) {

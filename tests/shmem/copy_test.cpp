@@ -331,7 +331,10 @@ TEST_CASE("weighted_row_sum refuses shapes that do not fit together") {
   const std::array<Row, 1> rows{row};
   const std::array<float, 2> weights{1.0F, 1.0F};
   const auto one = std::span(weights).first(1);
-  CHECK_THROWS_AS(weighted_row_sum(DType::bf16, rows, weights, out), ContractViolation);
-  CHECK_THROWS_AS(weighted_row_sum(DType::bf16, rows, one, std::span(out).first(6)), ContractViolation);
-  CHECK_THROWS_AS(weighted_row_sum(DType::fp32, {}, {}, std::span(out).first(6)), ContractViolation);
+  CHECK_THROWS_WITH_AS(weighted_row_sum(DType::bf16, rows, weights, out), doctest::Contains("1 rows but 2 weights"),
+                       ContractViolation);
+  CHECK_THROWS_WITH_AS(weighted_row_sum(DType::bf16, rows, one, std::span(out).first(6)),
+                       doctest::Contains("row 0 has 8 bytes, the result 6"), ContractViolation);
+  CHECK_THROWS_WITH_AS(weighted_row_sum(DType::fp32, {}, {}, std::span(out).first(6)),
+                       doctest::Contains("6 bytes are no whole number of fp32 elements"), ContractViolation);
 }

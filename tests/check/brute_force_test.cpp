@@ -92,9 +92,7 @@ class CheckedProgram {
       case Kind::wait_at_least: wait(Compare::at_least); break;
       case Kind::wait_equal: wait(Compare::equal); break;
       case Kind::wait_differs: wait(Compare::not_equal); break;
-      case Kind::test:
-        seen = test::holds(c.test({.where = c.rank(), .slots = {&word, 1}, .value = value})) ? 1 : 0;
-        break;
+      case Kind::test: seen = holds(c.test({.where = c.rank(), .slots = {&word, 1}, .value = value})) ? 1 : 0; break;
       case Kind::get: seen = static_cast<int>(get(c, op.rank, row)); break;
       case Kind::quiet: c.quiet(); break;
     }

@@ -18,32 +18,28 @@ namespace {
 
 constexpr Arrival kArrival{.index = 0, .value = 5};
 
-/// How often memory is touched.
-class CallCount final : public PassingFabric {
+/// How many bytes are touched.
+class ByteCount final : public PassingFabric {
  public:
   using PassingFabric::PassingFabric;
   void put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) override {
-    ++calls;
+    bytes += from.size();
     PassingFabric::put(dst, to, from, site);
   }
   void get(Rank src, Offset from, std::span<std::byte> to, SourceSite site) override {
-    ++calls;
+    bytes += to.size();
     PassingFabric::get(src, from, to, site);
   }
   std::span<const std::byte> open_read(Rank src, Offset at, Bytes size, SourceSite site) override {
-    ++calls;
+    bytes += size.value();
     return PassingFabric::open_read(src, at, size, site);
   }
   std::span<std::byte> open_write(Rank dst, Offset at, Bytes size, SourceSite site) override {
-    ++calls;
+    bytes += size.value();
     return PassingFabric::open_write(dst, at, size, site);
   }
-  void close_write(Rank dst, Offset at, Bytes size, SourceSite site) override {
-    ++calls;
-    PassingFabric::close_write(dst, at, size, site);
-  }
 
-  int calls = 0;
+  std::uint64_t bytes = 0;
 };
 
 Context front(Job& job, std::int32_t rank) {
@@ -184,15 +180,15 @@ TEST_CASE("context: reads and writes give the same in place and through scratch"
 
 TEST_CASE("context: an empty read and an empty write touch nothing") {
   Job job(Body::threads, {});
-  CallCount fabric(job.at(0));
+  ByteCount fabric(job.at(0));
   Context context(fabric, *job.plan().slots, {.rank = Rank{0}, .ranks = 2, .core = Core{0}, .cores = 1});
   std::span<std::uint64_t> nothing;
   { const auto view = context.write(Rank{1}, job.plan().area(), nothing); }
   CHECK(context.read(Rank{1}, job.plan().area(), nothing, Witness::own()).data().empty());
-  CHECK(fabric.calls == 0);
+  CHECK(fabric.bytes == 0);
   std::uint64_t word = 0;
   { const auto view = context.write(Rank{1}, job.plan().area(), std::span{&word, 1}); }
-  CHECK(fabric.calls == 2);  // one opens, one closes
+  CHECK(fabric.bytes == 8);
 }
 
 TEST_CASE("context: a wait that ends without its value leaves as Interrupted") {

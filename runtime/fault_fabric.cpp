@@ -44,11 +44,11 @@ std::vector<Fault> RankFaults::missed() const {
 
 FaultFabric::FaultFabric(std::unique_ptr<shmem::Fabric> next, std::shared_ptr<RankFaults> faults,
                          const shmem::Peers& peers, Core core)
-    : next_(std::move(next)),
+    : PassingFabric(std::move(next)),
       faults_(std::move(faults)),
       peers_(&peers),
       slots_(peers.slots),
-      pause_(*next_, peers),
+      pause_(this->next(), peers),
       abort_text_(peers.map->abort_text()),
       me_(peers.rank),
       random_(shmem::scattered(shmem::scattered(faults_->seed() + faults_->rank().index()) + core.index())) {
@@ -59,7 +59,7 @@ FaultFabric::FaultFabric(std::unique_ptr<shmem::Fabric> next, std::shared_ptr<Ra
     if (reaches && fault.at.core.value_or(core) == core) armed_.push_back({.fault = &fault, .mark = &marks[i]});
   }
   if (std::ranges::any_of(armed_, [](const Armed& armed) { return holds_back(*armed.fault); }))
-    channels_ = std::make_unique<WriteChannels>(*next_, peers, core, random_());
+    channels_ = std::make_unique<WriteChannels>(this->next(), peers, core, random_());
 }
 
 FaultFabric::~FaultFabric() = default;
@@ -102,7 +102,7 @@ void FaultFabric::act(const Fault& fault, Fate& fate, SourceSite site) {
     case FaultAction::value: fate.value += static_cast<std::uint64_t>(fault.amount); return;
     case FaultAction::delay: {
       const auto width = static_cast<std::uint64_t>((fault.longest - fault.shortest).count()) + 1;
-      return pause_.until(next_->now() + fault.shortest + Time{static_cast<std::int64_t>(random_() % width)}, site);
+      return pause_.until(next().now() + fault.shortest + Time{static_cast<std::int64_t>(random_() % width)}, site);
     }
     case FaultAction::stall: return pause_.until(Time::max(), site);
     // Both reach this thread before the call, and the others of the process with it.
@@ -130,13 +130,13 @@ bool FaultFabric::is_past(const WaitSpec& spec, SourceSite site) {
   const std::uint64_t last = spec.match == Match::sum ? spec.upper : spec.value;
   const WaitSpec past{
       .where = spec.where, .slots = spec.slots, .match = Match::any, .compare = Compare::at_least, .value = last + 1};
-  return next_->test(past, site).has_value();
+  return next().test(past, site).has_value();
 }
 
 /// A protocol that cannot be overtaken is let go after a while.
 void FaultFabric::hold_until_past(const WaitSpec& spec, SourceSite site) {
   pause_.until(
-      next_->now() + kLatest, [&] { return is_past(spec, site); }, site);
+      next().now() + kLatest, [&] { return is_past(spec, site); }, site);
 }
 
 void FaultFabric::put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) {
@@ -146,36 +146,28 @@ void FaultFabric::put(Rank dst, Offset to, std::span<const std::byte> from, Sour
   const Rank receiver = fate.receiver.value_or(dst);
   const auto landing = from.first(std::min(from.size(), fate.bytes.value_or(from.size())));
   if (channels_) return channels_->put(receiver, to, landing, fate.holding, site);
-  next_->put(receiver, to, landing, site);
+  next().put(receiver, to, landing, site);
 }
 
 void FaultFabric::get(Rank src, Offset from, std::span<std::byte> to, SourceSite site) {
   const Fate fate = meet(FaultCall::get, std::nullopt, site);
   if (fate.lost) return;
   if (channels_) channels_->go_on();
-  next_->get(src, from, to.first(std::min(to.size(), fate.bytes.value_or(to.size()))), site);
+  next().get(src, from, to.first(std::min(to.size(), fate.bytes.value_or(to.size()))), site);
 }
 
 std::span<const std::byte> FaultFabric::open_read(Rank src, Offset at, Bytes size, SourceSite site) {
   if (channels_) channels_->go_on();
-  if (!may_meet(FaultCall::get)) return next_->open_read(src, at, size, site);
-  next_->touch(shmem::Access::read, src, at, size, site);  // a range that is none is refused here
+  if (!may_meet(FaultCall::get)) return next().open_read(src, at, size, site);
+  next().touch(shmem::Access::read, src, at, size, site);  // a range that is none is refused here
   return {};
-}
-
-void FaultFabric::close_read(Rank src, Offset at, Bytes size, SourceSite site) {
-  next_->close_read(src, at, size, site);
 }
 
 std::span<std::byte> FaultFabric::open_write(Rank dst, Offset at, Bytes size, SourceSite site) {
   const bool held_back = channels_ && dst != me_;
-  if (!may_meet(FaultCall::put) && !held_back) return next_->open_write(dst, at, size, site);
-  next_->touch(shmem::Access::write, dst, at, size, site);
+  if (!may_meet(FaultCall::put) && !held_back) return next().open_write(dst, at, size, site);
+  next().touch(shmem::Access::write, dst, at, size, site);
   return {};
-}
-
-void FaultFabric::close_write(Rank dst, Offset at, Bytes size, SourceSite site) {
-  next_->close_write(dst, at, size, site);
 }
 
 /// A slot before the first or behind the last is none, and the call is refused as such.
@@ -189,7 +181,7 @@ FaultFabric::Signal FaultFabric::altered(const Signal& sent, const Fate& fate) {
 
 void FaultFabric::deliver(const Signal& signal, Holding holding, SourceSite site) {
   if (channels_) return channels_->signal(signal.dst, signal.slot, signal.op, signal.value, holding, site);
-  next_->signal(signal.dst, signal.slot, signal.op, signal.value, site);
+  next().signal(signal.dst, signal.slot, signal.op, signal.value, site);
 }
 
 void FaultFabric::signal(Rank dst, Slot slot, shmem::SignalOp op, std::uint64_t value, SourceSite site) {
@@ -202,7 +194,7 @@ void FaultFabric::signal(Rank dst, Slot slot, shmem::SignalOp op, std::uint64_t 
 
 void FaultFabric::signal_each(std::span<const Rank> dsts, Slot slot, shmem::SignalOp op, std::uint64_t value,
                               SourceSite site) {
-  if (!may_meet(FaultCall::signal) && !channels_) return next_->signal_each(dsts, slot, op, value, site);
+  if (!may_meet(FaultCall::signal) && !channels_) return next().signal_each(dsts, slot, op, value, site);
   for (const Rank dst : dsts) signal(dst, slot, op, value, site);
 }
 
@@ -215,28 +207,28 @@ void FaultFabric::put_signal(Rank dst, Offset to, std::span<const std::byte> fro
   if (channels_) {
     channels_->put_signal(signal.dst, to, landing, signal.slot, op, signal.value, fate.holding, site);
   } else {
-    next_->put_signal(signal.dst, to, landing, signal.slot, op, signal.value, site);
+    next().put_signal(signal.dst, to, landing, signal.slot, op, signal.value, site);
   }
   if (fate.twice) deliver(signal, fate.holding, site);
 }
 
 void FaultFabric::fence(Rank dst, SourceSite site) {
   if (meet(FaultCall::fence, std::nullopt, site).lost) return;
-  next_->fence(dst, site);
+  next().fence(dst, site);
   if (channels_) channels_->fence(dst);
 }
 
 void FaultFabric::quiet(SourceSite site) {
   if (meet(FaultCall::quiet, std::nullopt, site).lost) return;
   if (channels_) channels_->quiet();
-  next_->quiet(site);
+  next().quiet(site);
 }
 
 /// What a wait returns that is left out: the words as they are.
 Result<Arrival> FaultFabric::glance(const WaitSpec& spec, SourceSite site) {
   std::vector<std::uint64_t> words(spec.slots.size());
   const auto sum =
-      next_->test({.where = spec.where, .slots = spec.slots, .match = Match::sum, .observed = words}, site);
+      next().test({.where = spec.where, .slots = spec.slots, .match = Match::sum, .observed = words}, site);
   if (!spec.observed.empty()) std::ranges::copy(words, spec.observed.begin());
   if (spec.match == Match::any) return Arrival{.index = 0, .value = words.front()};
   if (spec.match == Match::all) return Arrival{.index = words.size() - 1, .value = words.back()};
@@ -248,15 +240,11 @@ Result<Arrival> FaultFabric::wait(const WaitSpec& spec, SourceSite site) {
   const Fate fate = meet(FaultCall::wait, slot, site);
   if (fate.lost) return glance(spec, site);
   if (fate.late) hold_until_past(spec, site);
-  return channels_ ? channels_->wait(spec, site) : next_->wait(spec, site);
+  return channels_ ? channels_->wait(spec, site) : next().wait(spec, site);
 }
 
 std::optional<Arrival> FaultFabric::test(const WaitSpec& spec, SourceSite site) {
-  return channels_ ? channels_->test(spec, site) : next_->test(spec, site);
-}
-
-void FaultFabric::touch(shmem::Access access, Rank owner, Offset at, Bytes size, SourceSite site) {
-  next_->touch(access, owner, at, size, site);
+  return channels_ ? channels_->test(spec, site) : next().test(spec, site);
 }
 
 void FaultFabric::start(std::string_view op) {
@@ -284,9 +272,7 @@ void FaultFabric::actor(const shmem::ActorEvent& event, SourceSite site) {
     disarm();
     if (channels_) channels_->leave();
   }
-  next_->actor(event, site);
+  next().actor(event, site);
 }
-
-Time FaultFabric::now() { return next_->now(); }
 
 }  // namespace shmoe::runtime

@@ -10,6 +10,7 @@
 
 #include "runtime/fault_plan.hpp"
 #include "runtime/pause.hpp"
+#include "shmem/passing_fabric.hpp"
 
 namespace shmoe::runtime {
 
@@ -44,7 +45,7 @@ class RankFaults {
 /// (read) in place, and where writes are held back, no memory of another rank is written in place.
 /// Order:   no more than Fabric promises.
 /// Errors:  as the wrapped fabric. A misdirected call is checked like any other, by SHMOE_STRICT too.
-class FaultFabric final : public shmem::Fabric {
+class FaultFabric final : public shmem::PassingFabric {
  public:
   /// A fault that redirects to a rank which the communicator does not have is none here.
   FaultFabric(std::unique_ptr<shmem::Fabric> next, std::shared_ptr<RankFaults> faults, const shmem::Peers& peers,
@@ -54,9 +55,7 @@ class FaultFabric final : public shmem::Fabric {
   void put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) override;
   void get(Rank src, Offset from, std::span<std::byte> to, SourceSite site) override;
   std::span<const std::byte> open_read(Rank src, Offset at, Bytes size, SourceSite site) override;
-  void close_read(Rank src, Offset at, Bytes size, SourceSite site) override;
   std::span<std::byte> open_write(Rank dst, Offset at, Bytes size, SourceSite site) override;
-  void close_write(Rank dst, Offset at, Bytes size, SourceSite site) override;
   void signal(Rank dst, Slot slot, shmem::SignalOp op, std::uint64_t value, SourceSite site) override;
   void signal_each(std::span<const Rank> dsts, Slot slot, shmem::SignalOp op, std::uint64_t value,
                    SourceSite site) override;
@@ -66,9 +65,7 @@ class FaultFabric final : public shmem::Fabric {
   void quiet(SourceSite site) override;
   Result<shmem::Arrival> wait(const shmem::WaitSpec& spec, SourceSite site) override;
   std::optional<shmem::Arrival> test(const shmem::WaitSpec& spec, SourceSite site) override;
-  void touch(shmem::Access access, Rank owner, Offset at, Bytes size, SourceSite site) override;
   void actor(const shmem::ActorEvent& event, SourceSite site) override;
-  shmem::Time now() override;
 
  private:
   /// A fault that this core may meet.
@@ -111,7 +108,6 @@ class FaultFabric final : public shmem::Fabric {
   void deliver(const Signal& signal, Holding holding, SourceSite site);
   Result<shmem::Arrival> glance(const shmem::WaitSpec& spec, SourceSite site);
 
-  std::unique_ptr<shmem::Fabric> next_;
   std::shared_ptr<RankFaults> faults_;
   const shmem::Peers* peers_;
   std::shared_ptr<const shmem::SlotPlan> slots_;

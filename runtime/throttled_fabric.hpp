@@ -40,10 +40,9 @@ class ThrottledFabric final : public shmem::PassingFabric {
   /// `members`: ranks of the job, in group order.
   ThrottledFabric(std::unique_ptr<shmem::Fabric> next, std::shared_ptr<RankLinks> links, const shmem::Peers& peers,
                   std::span<const Rank> members)
-      : PassingFabric(*next),
-        owned_(std::move(next)),
+      : PassingFabric(std::move(next)),
         links_(std::move(links)),
-        pause_(*owned_, peers),
+        pause_(this->next(), peers),
         abort_text_(peers.map->abort_text()),
         members_(members.begin(), members.end()),
         arrives_(members.size()) {}
@@ -59,7 +58,6 @@ class ThrottledFabric final : public shmem::PassingFabric {
   void send(Rank dst, std::size_t size);
   void hold(shmem::Time until, SourceSite site);
 
-  std::unique_ptr<shmem::Fabric> owned_;
   std::shared_ptr<RankLinks> links_;
   Pause pause_;
   Offset abort_text_;  // whoever writes there gives up, and is held no more

@@ -1,7 +1,6 @@
 #include "runtime/world.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <iterator>
 #include <mutex>
 #include <set>
@@ -13,7 +12,6 @@
 #include "runtime/memory_watch.hpp"
 #include "runtime/pinning.hpp"
 #include "shmem/hash.hpp"
-#include "shmem/thread_memory.hpp"
 
 namespace shmoe::runtime {
 namespace {
@@ -289,98 +287,6 @@ void World::tell_once(const Error& error, const Tell& tell) {
     words.push_back(reinterpret_cast<shmem::LastWords*>(memory + state_->job.shape.map.last_words().value()));
   }
   runtime::tell_once({.self = rank(), .words = words, .gone = state_->job.gone}, error, tell);
-}
-
-namespace {
-
-/// What the threads of run_as_threads share.
-struct ThreadJob {
-  std::mutex mutex;
-  std::set<Rank> ended;
-  std::vector<Error> failures;
-
-  void end(Rank rank, const Result<void>& result) {
-    const std::lock_guard lock(mutex);
-    ended.insert(rank);
-    if (!result) failures.push_back(result.error());
-  }
-  std::optional<std::string> gone(Rank rank) {
-    const std::lock_guard lock(mutex);
-    if (!ended.contains(rank)) return std::nullopt;
-    return "its thread has ended";
-  }
-};
-
-FabricMaker decorated(FabricMaker make, const FabricDecorator& decorate, Rank rank) {
-  if (!decorate) return make;
-  return
-      [make = std::move(make), &decorate, rank](const shmem::Peers& peers, std::span<const Rank> members, Core core) {
-        return decorate(make(peers, members, core), rank, core);
-      };
-}
-
-Error root_cause(std::vector<Error>& failures) {
-  const auto consequence = [](const Error& e) { return e.code == Errc::aborted || e.code == Errc::peer_lost; };
-  const auto cause = std::find_if_not(failures.begin(), failures.end(), consequence);
-  return std::move(cause == failures.end() ? failures.front() : *cause);
-}
-
-}  // namespace
-
-Result<void> World::run_as_threads(std::int32_t ranks, const Config& config,
-                                   const std::function<Result<void>(World&)>& body, const FabricDecorator& decorate) {
-  SHMOE_EXPECTS(ranks >= 1, "{} ranks", ranks);
-  const JobShape shape(config, ranks);
-  if (Result<void> possible = check_plans(config, shape, true); !possible) return possible;
-  const auto count = static_cast<std::size_t>(ranks);
-  Result<shmem::ThreadMemory> memory = shmem::ThreadMemory::allocate(count, shape.memory());
-  if (!memory) return std::move(memory).error();
-  Result<shmem::ThreadMemory> control = shmem::ThreadMemory::allocate(count, shape.control_memory());
-  if (!control) return std::move(control).error();
-  std::vector<std::byte*> places;
-  std::vector<std::byte*> controls;
-  for (std::size_t rank = 0; rank < count; ++rank) {
-    places.push_back(memory->at(rank));
-    controls.push_back(control->at(rank) + shmem::kControlHeaderBytes);
-  }
-
-  ThreadJob shared;
-  const auto run_rank = [&](Rank rank) -> Result<void> {
-    Result<std::unique_ptr<Grid>> grid = Grid::start(config.cores, shmem::Crowd{2});
-    if (!grid) return std::move(grid).error().within(fmt::format("rank {}", rank));
-    const std::shared_ptr<RankFaults> faults = faults_of(config, rank);
-    Result<std::unique_ptr<World>> world =
-        start(Job{.config = config,
-                  .shape = shape,
-                  .rank = rank,
-                  .description = fmt::format("rank {} of {}, ranks are threads", rank, ranks),
-                  .log = Log::to_stderr(find_log_level(config.log_level).value_or(LogLevel::warn), rank),
-                  .memory = places,
-                  .control = controls,
-                  .commit = {},
-                  .commit_block = {},
-                  .grid = *std::move(grid),
-                  .gone = [&shared](Rank peer) { return shared.gone(peer); },
-                  .make_fabric = decorated(fabric_maker(config, rank, true, faults), decorate, rank),
-                  .faults = faults,
-                  .copy = {.kind = config.copy.value_or(shmem::CopyKind::cached)},
-                  .crowd = shmem::Crowd{2},
-                  .backing = {}});
-    if (!world) return std::move(world).error();
-    Result<void> result;
-    try {
-      result = body(**world);
-    } catch (const std::exception& e) {
-      result = Error{.code = Errc::broken_contract, .context = e.what(), .where = rank};
-    }
-    if (!result) (*world)->abort(result.error());
-    return result;
-  };
-  const Result<std::unique_ptr<Grid>> seats = Grid::start(ranks, shmem::Crowd{2});
-  if (!seats) return Error(seats.error()).within("ranks as threads");
-  (*seats)->run([&](Core seat) noexcept { shared.end(Rank{seat.value()}, run_rank(Rank{seat.value()})); });
-  if (shared.failures.empty()) return {};
-  return root_cause(shared.failures);
 }
 
 }  // namespace shmoe::runtime

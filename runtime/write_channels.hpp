@@ -48,6 +48,7 @@ class WriteChannels {
   /// Another call of the core, at which weak writes may land.
   void go_on();
   /// Order:   as Fabric; weak writes may land before, meanwhile, or later.
+  /// Errors:  as Fabric.
   Result<shmem::Arrival> wait(const shmem::WaitSpec& spec, SourceSite site);
   /// Order:   as wait.
   std::optional<shmem::Arrival> test(const shmem::WaitSpec& spec, SourceSite site);

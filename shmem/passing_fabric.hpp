@@ -1,14 +1,20 @@
 #pragma once
 // The base of fabrics that change a few calls of another one.
 
+#include <memory>
+#include <utility>
+
 #include "shmem/fabric.hpp"
 
 namespace shmoe::shmem {
 
 /// Passes everything on.
+/// Order:   as the wrapped fabric.
+/// Errors:  as the wrapped fabric.
 class PassingFabric : public Fabric {
  public:
   explicit PassingFabric(Fabric& next) : next_(&next) {}
+  explicit PassingFabric(std::unique_ptr<Fabric> next) : owned_(std::move(next)), next_(owned_.get()) {}
 
   void put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) override {
     next_->put(dst, to, from, site);
@@ -47,6 +53,7 @@ class PassingFabric : public Fabric {
   [[nodiscard]] Fabric& next() { return *next_; }
 
  private:
+  std::unique_ptr<Fabric> owned_;  // nothing where somebody else owns it
   Fabric* next_;
 };
 

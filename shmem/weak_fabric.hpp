@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "shmem/fabric.hpp"
+#include "shmem/passing_fabric.hpp"
 
 namespace shmoe::shmem {
 
@@ -14,27 +14,20 @@ namespace shmoe::shmem {
 /// it overlaps one that is. It lands at a fence to its rank, a quiet, an overlapping put_signal, the end of the operator, or
 /// once this core has waited or tested for a while: nothing is lost, it is only late. Signals overtake.
 /// Order:   no more than Fabric promises.
-class WeakFabric final : public Fabric {
+class WeakFabric final : public PassingFabric {
  public:
   WeakFabric(std::unique_ptr<Fabric> next, Rank me, Core core, std::uint64_t seed);
   ~WeakFabric() override;
 
   void put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) override;
-  void get(Rank src, Offset from, std::span<std::byte> to, SourceSite site) override;
-  std::span<const std::byte> open_read(Rank src, Offset at, Bytes size, SourceSite site) override;
-  void close_read(Rank src, Offset at, Bytes size, SourceSite site) override;
   std::span<std::byte> open_write(Rank dst, Offset at, Bytes size, SourceSite site) override;
-  void close_write(Rank dst, Offset at, Bytes size, SourceSite site) override;
-  void signal(Rank dst, Slot slot, SignalOp op, std::uint64_t value, SourceSite site) override;
   void put_signal(Rank dst, Offset to, std::span<const std::byte> from, Slot slot, SignalOp op, std::uint64_t value,
                   SourceSite site) override;
   void fence(Rank dst, SourceSite site) override;
   void quiet(SourceSite site) override;
   Result<Arrival> wait(const WaitSpec& spec, SourceSite site) override;
   std::optional<Arrival> test(const WaitSpec& spec, SourceSite site) override;
-  void touch(Access access, Rank owner, Offset at, Bytes size, SourceSite site) override;
   void actor(const ActorEvent& event, SourceSite site) override;
-  Time now() override;
 
  private:
   struct Held {
@@ -46,7 +39,6 @@ class WeakFabric final : public Fabric {
   void deliver(std::optional<Rank> dst);
   [[nodiscard]] bool overlaps_held(Rank dst, Offset at, std::uint64_t size) const;
 
-  std::unique_ptr<Fabric> next_;
   Rank me_;
   std::mt19937_64 random_;
   std::vector<Held> held_;  // in program order

@@ -2,210 +2,21 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
+#include <cstdlib>
 #include <limits>
-#include <memory>
 
-#include <fmt/ranges.h>
 #include <sys/prctl.h>
 
-#include "apps/bench/afd_bench.hpp"
-#include "apps/bench/barrier_bench.hpp"
-#include "apps/bench/collectives_bench.hpp"
-#include "apps/bench/diagnose_bench.hpp"
-#include "apps/bench/ep_bench.hpp"
-#include "apps/bench/heap_bench.hpp"
+#include "apps/bench/commands.hpp"
 #include "apps/bench/help.hpp"
 #include "apps/bench/ll_bench.hpp"
-#include "apps/bench/start_bench.hpp"
 #include "apps/shmoe/command.hpp"
-#include "apps/standard_streams.hpp"
-#include "ops/low_latency/region.hpp"
 #include "runtime/telling.hpp"
 
 namespace shmoe::apps {
 namespace {
 
 constexpr std::array kDtypes{DType::bf16, DType::fp16, DType::fp32};
-
-/// What the parser fills in.
-struct BenchOptions {
-  EpPlan ep;
-  std::string dtype = "bf16";
-  std::int32_t against = 8;
-  bool small_pages = false;
-  AfdPlan afd;
-  std::int64_t compute_us = 0;
-  BarrierPlan barrier;
-  CollectivesPlan collectives;
-  StartPlan start;
-  DiagnosePlan diagnose;
-  std::optional<std::int32_t> cores;
-  JsonTarget json;
-};
-
-std::string ep_words(const BenchOptions& options) {
-  const EpShape& shape = options.ep.shape;
-  return fmt::format("--tokens {} --hidden {} --topk {} --experts {} --dtype {} --seed {} --blocks {}{}{}",
-                     shape.tokens, shape.hidden, shape.topk, shape.experts, options.dtype, shape.seed,
-                     options.ep.blocks, options.ep.cold ? " --cold" : "", options.small_pages ? " --small-pages" : "",
-                     options.cores ? fmt::format(" --cores {}", *options.cores) : "");
-}
-
-/// Before any rank meets another: all of them find the same.
-int refuse(const std::string& name, const Error& error) {
-  runtime::tell_alike([&] { bench_failed(name, error); });
-  return 1;
-}
-
-Result<void> check_shape(const EpShape& shape) {
-  if (shape.topk <= shape.experts) return {};
-  return Error{.code = Errc::invalid_argument,
-               .context = fmt::format("top {} of {} experts: give a smaller --topk or more --experts", shape.topk,
-                                      shape.experts)};
-}
-
-/// A benchmark of rows at the shape of the options.
-int run_rows(const std::string& name, const BenchOptions& options,
-             Result<BenchReport> (*body)(BenchPlace&, const EpPlan&)) {
-  if (auto right = check_shape(options.ep.shape); !right) return refuse(name, right.error());
-  return run_bench_job({.name = name,
-                        .options = ep_words(options),
-                        .cores = options.cores,
-                        .json = options.json,
-                        .body = [&](BenchPlace& place) { return body(place, options.ep); }});
-}
-
-int run_ep(const BenchOptions& options) { return run_rows("shmoe bench ep", options, bench_ep); }
-
-int run_notes(const BenchOptions& options) { return run_rows("shmoe bench notes", options, bench_notes); }
-
-std::string own_folder() { return std::filesystem::read_symlink("/proc/self/exe").parent_path(); }
-
-int run_inspection(const BenchOptions& options) {
-  return run_rows("shmoe bench inspection", options,
-                  [](BenchPlace& place, const EpPlan& plan) { return bench_inspection(place, plan, own_folder()); });
-}
-
-int run_int8(const BenchOptions& options) { return run_rows("shmoe bench int8", options, bench_int8); }
-
-int run_topk(const BenchOptions& options) {
-  const BenchJob job{.name = "shmoe bench topk",
-                     .options = fmt::format("{} --against {}", ep_words(options), options.against),
-                     .cores = options.cores,
-                     .json = options.json,
-                     .body = [&](BenchPlace& place) { return bench_topk(place, options.ep, options.against); }};
-  if (options.against == options.ep.shape.topk) {
-    return refuse(job.name, {.code = Errc::invalid_argument, .context = "--against is --topk: nothing to compare"});
-  }
-  EpShape other = options.ep.shape;
-  other.topk = options.against;
-  for (const EpShape& shape : {options.ep.shape, other}) {
-    if (auto right = check_shape(shape); !right) return refuse(job.name, right.error());
-  }
-  return run_bench_job(job);
-}
-
-int run_ll(const BenchOptions& options) {
-  const std::string name = "shmoe bench ll";
-  if (auto right = check_shape(options.ep.shape); !right) return refuse(name, right.error());
-  const LlPlan plan{.shape = options.ep.shape, .blocks = options.ep.blocks, .compute_us = options.compute_us};
-  return run_bench_job({.name = name,
-                        .options = fmt::format("{} --compute {}", ep_words(options), plan.compute_us),
-                        .cores = options.cores,
-                        .json = options.json,
-                        .body = [&](BenchPlace& place) { return bench_ll(place, plan); },
-                        .declare_slots = ops::declare_low_latency});
-}
-
-int run_afd(const BenchOptions& options) {
-  const AfdPlan& plan = options.afd;
-  return run_bench_job(
-      {.name = "shmoe bench afd",
-       .options = fmt::format("--tokens {} --hidden {} --topk {} --dtype {} --seed {} --blocks {}{}{}", plan.tokens,
-                              plan.hidden, plan.topk, options.dtype, plan.seed, plan.blocks,
-                              plan.expert_ranks ? fmt::format(" --expert-ranks {}", *plan.expert_ranks) : "",
-                              options.cores ? fmt::format(" --cores {}", *options.cores) : ""),
-       .cores = options.cores,
-       .json = options.json,
-       .body = [&](BenchPlace& place) { return bench_afd(place, plan); },
-       .declare_slots = declare_afd_bench});
-}
-
-int run_barrier(const BenchOptions& options) {
-  return run_bench_job(
-      {.name = "shmoe bench barrier",
-       .options = fmt::format("--rounds {} --blocks {}{}", options.barrier.rounds, options.barrier.blocks,
-                              options.cores ? fmt::format(" --cores {}", *options.cores) : ""),
-       .cores = options.cores,
-       .json = options.json,
-       .body = [&](BenchPlace& place) { return bench_barrier(place, options.barrier); }});
-}
-
-int run_collectives(const BenchOptions& options) {
-  const CollectivesPlan& plan = options.collectives;
-  return run_bench_job({.name = "shmoe bench collectives",
-                        .options = fmt::format("--blocks {} --most-kib {}{}", plan.blocks, plan.most_kib,
-                                               options.cores ? fmt::format(" --cores {}", *options.cores) : ""),
-                        .cores = options.cores,
-                        .json = options.json,
-                        .body = [&](BenchPlace& place) { return bench_collectives(place, plan); }});
-}
-
-/// A benchmark that is no rank of a job.
-/// Errors:  invalid_argument where a launcher has started it
-Result<void> check_alone(const char* instead) {
-  const auto launch = bootstrap::detect_launch(bootstrap::process_environment());
-  if (!launch) return launch.error();
-  if (launch->launcher == "none") return {};
-  return Error{
-      .code = Errc::invalid_argument,
-      .context = fmt::format("it {}, but this one was started by {}: run it alone", instead, launch->launcher)};
-}
-
-int run_heap(const BenchOptions& options) {
-  const std::string name = "shmoe bench heap";
-  if (auto alone = check_alone("is one process"); !alone) return refuse(name, alone.error());
-  if (auto writable = check_writable(options.json); !writable) return bench_failed(name, writable.error());
-  const HeapFigures heap = measure_heap();
-  BenchReport report;
-  report.rows = {
-      {.name = "heap.alloc", .ranks = 1, .ours_us = heap.alloc_us, .verified = heap.sound},
-      {.name = "heap.free", .ranks = 1, .ours_us = heap.free_us, .verified = heap.sound},
-      {.name = "heap.utilisation", .ranks = 1, .value = heap.utilisation_after, .verified = heap.sound},
-      {.name = "heap.utilisation.mixed", .ranks = 1, .value = heap.utilisation_mixed, .verified = heap.sound}};
-  report.text = fmt::format(
-      "alloc {:.3f} us, free {:.3f} us at 10 000 live blocks\n"
-      "utilisation {:.2f} % with the blocks of the mixed scenario, {:.2f} % at its end\n",
-      heap.alloc_us, heap.free_us, 100 * heap.utilisation_mixed, 100 * heap.utilisation_after);
-  const auto written = write_report(report, name, options.json);
-  return written ? 0 : bench_failed(name, written.error());
-}
-
-/// A benchmark that starts its jobs itself, from programs beside this one.
-template <class Plan>
-int run_jobs(const std::string& name, const std::string& words, const BenchOptions& options, const Plan& plan,
-             Result<BenchReport> (*body)(const Plan&, const std::string& folder)) {
-  if (auto alone = check_alone("starts the ranks itself"); !alone) return refuse(name, alone.error());
-  if (auto writable = check_writable(options.json); !writable) return bench_failed(name, writable.error());
-  const auto report = body(plan, own_folder());
-  if (!report) return bench_failed(name, report.error());
-  const auto written = write_report(*report, fmt::format("{} {}", name, words), options.json);
-  return written ? 0 : bench_failed(name, written.error());
-}
-
-int run_start(const BenchOptions& options) {
-  const StartPlan& plan = options.start;
-  return run_jobs("shmoe bench start", fmt::format("--ranks {} --repeats {}", plan.ranks, plan.repeats), options, plan,
-                  bench_start);
-}
-
-int run_diagnose(const BenchOptions& options) {
-  const DiagnosePlan& plan = options.diagnose;
-  return run_jobs("shmoe bench diagnose",
-                  fmt::format("--ranks {} --cores {} --repeats {}", plan.ranks, plan.cores, plan.repeats), options,
-                  plan, bench_diagnose);
-}
 
 void add_json(CLI::App& command, BenchOptions& options) {
   command
@@ -224,6 +35,24 @@ void add_cores(CLI::App& command, BenchOptions& options) {
       ->type_name("C");
 }
 
+void add_count(CLI::App& command, const char* name, std::int64_t& value, const std::string& meaning) {
+  command.add_option(name, value, meaning)->check(CLI::Range(1, 1'000'000).description(""))->type_name("N");
+}
+
+void add_dtype(CLI::App& command, BenchOptions& options) {
+  std::vector<std::string> dtypes;
+  for (const DType dtype : kDtypes) dtypes.emplace_back(name_of(dtype));
+  command.add_option("--dtype", options.dtype, "bf16, fp16 or fp32; default bf16")
+      ->check(CLI::IsMember(dtypes).description(""))
+      ->type_name("TYPE");
+}
+
+void add_seed(CLI::App& command, std::uint64_t& seed, const char* meaning) {
+  command.add_option("--seed", seed, meaning)
+      ->check(within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
+      ->type_name("S");
+}
+
 /// Of one benchmark.
 struct RowDefaults {
   std::int64_t tokens = EpShape{}.tokens;
@@ -235,8 +64,6 @@ constexpr std::int32_t kComparedTopk = 9;
 
 void add_rows(CLI::App& command, BenchOptions& options, const RowDefaults& defaults) {
   EpShape& shape = options.ep.shape;
-  std::vector<std::string> dtypes;
-  for (const DType dtype : kDtypes) dtypes.emplace_back(name_of(dtype));
   command.add_option("--tokens", shape.tokens, fmt::format("tokens of a rank, default {}", defaults.tokens))
       ->check(CLI::Range(0, 1 << 20).description(""))
       ->type_name("T");
@@ -249,17 +76,10 @@ void add_rows(CLI::App& command, BenchOptions& options, const RowDefaults& defau
   command.add_option("--experts", shape.experts, "experts of all ranks, default 256")
       ->check(CLI::Range(1, 1 << 16).description(""))
       ->type_name("E");
-  command.add_option("--dtype", options.dtype, "bf16, fp16 or fp32; default bf16")
-      ->check(CLI::IsMember(dtypes).description(""))
-      ->type_name("TYPE");
-  command.add_option("--seed", shape.seed, "of the routing and the tokens, default 1")
-      ->check(within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
-      ->type_name("S");
-  command
-      .add_option("--blocks", options.ep.blocks,
-                  fmt::format("measured calls of each kind, default {}", defaults.blocks))
-      ->check(CLI::Range(1, 1'000'000).description(""))
-      ->type_name("N");
+  add_dtype(command, options);
+  add_seed(command, shape.seed, "of the routing and the tokens, default 1");
+  add_count(command, "--blocks", options.ep.blocks,
+            fmt::format("measured calls of each kind, default {}", defaults.blocks));
   add_cores(command, options);
   add_json(command, options);
 }
@@ -272,8 +92,6 @@ void add_shape(CLI::App& command, BenchOptions& options, const RowDefaults& defa
 
 void add_afd(CLI::App& command, BenchOptions& options) {
   AfdPlan& plan = options.afd;
-  std::vector<std::string> dtypes;
-  for (const DType dtype : kDtypes) dtypes.emplace_back(name_of(dtype));
   command.add_option("--tokens", plan.tokens, "tokens of an attention rank, default 128")
       ->check(CLI::Range(0, 1 << 16).description(""))
       ->type_name("T");
@@ -283,24 +101,14 @@ void add_afd(CLI::App& command, BenchOptions& options) {
   command.add_option("--topk", plan.topk, "experts of a token, default 8")
       ->check(CLI::Range(1, 64).description(""))
       ->type_name("K");
-  command.add_option("--dtype", options.dtype, "bf16, fp16 or fp32; default bf16")
-      ->check(CLI::IsMember(dtypes).description(""))
-      ->type_name("TYPE");
+  add_dtype(command, options);
   command.add_option("--expert-ranks", plan.expert_ranks, "ranks with experts, default half")
       ->check(CLI::Range(1, 4095).description(""))
       ->type_name("E");
-  command.add_option("--seed", plan.seed, "of the tokens and answers, default 1")
-      ->check(within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
-      ->type_name("S");
-  command.add_option("--blocks", plan.blocks, "measured calls of each kind, default 40")
-      ->check(CLI::Range(1, 1'000'000).description(""))
-      ->type_name("N");
+  add_seed(command, plan.seed, "of the tokens and answers, default 1");
+  add_count(command, "--blocks", plan.blocks, "measured calls of each kind, default 40");
   add_cores(command, options);
   add_json(command, options);
-}
-
-void add_count(CLI::App& command, const char* name, std::int64_t& value, const char* meaning) {
-  command.add_option(name, value, meaning)->check(CLI::Range(1, 1'000'000).description(""))->type_name("N");
 }
 
 using Body = int (*)(const BenchOptions&);
@@ -414,12 +222,8 @@ class CommandLine {
       const std::string what = argc > 1 ? fmt::format("there is no benchmark '{}'", argv[1]) : "which benchmark?";
       return fmt::format("shmoe bench: {}; see shmoe bench --help", what);
     }
-    std::string text = error.what();
-    std::ranges::replace(text, '\n', ' ');
-    if (const auto at = text.find(": At Most 1 required"); at != std::string::npos)
-      text.replace(at, text.npos, " given twice");
     const std::string name = "shmoe bench " + chosen.front()->get_name();
-    return fmt::format("{}: {}; see {} --help", name, text, name);
+    return fmt::format("{}: {}; see {} --help", name, one_line(error.what()), name);
   }
 
   CLI::App app_{"", "shmoe bench"};
@@ -427,25 +231,9 @@ class CommandLine {
   std::vector<Command> commands_;
 };
 
-int run_command_line(int argc, char** argv) {
-  const int code = CommandLine{}.run(argc, argv);
-  if (standard_output_is_written()) return code;
-  say("shmoe bench: standard output cannot be written: the report is lost");
-  return code == 0 ? 1 : code;
-}
-
 }  // namespace
 }  // namespace shmoe::apps
 
 int main(int argc, char** argv) {
-  shmoe::apps::hold_standard_streams();
-  try {
-    return shmoe::apps::run_command_line(argc, argv);
-  } catch (const shmoe::ContractViolation& violation) {
-    shmoe::apps::say("shmoe bench: {}", violation.what());
-    return shmoe::kExitContract;
-  } catch (const std::exception& error) {
-    shmoe::apps::say("shmoe bench: {}", error.what());
-    return 1;
-  }
+  return shmoe::apps::run_program("shmoe bench", [&] { return shmoe::apps::CommandLine{}.run(argc, argv); });
 }

@@ -104,14 +104,7 @@ class AfdCheck {
     return x;
   }
 
-  [[nodiscard]] Error wrong(std::string_view what) const {
-    return Error{.code = Errc::mismatch,
-                 .context = fmt::format(
-                     "wrong result on rank {} in step {}: {}; in profile safe and without a plan of faults it is a bug "
-                     "of shmoe: report it with this command line",
-                     step_.rank, step_.number, what),
-                 .where = step_.rank};
-  }
+  [[nodiscard]] Error wrong(std::string_view what) const { return wrong_result_of(step_.rank, step_.number, what); }
 
   const AfdStep& step_;
   const MoeShape& shape_;

@@ -5,7 +5,6 @@
 #include "apps/shmoe/timed.hpp"
 #include "ops/afd/published.hpp"
 #include "shmem/copy.hpp"
-#include "shmem/quantise.hpp"
 
 namespace shmoe::apps {
 
@@ -25,16 +24,6 @@ ops::AfdShape afd_shape(const MoeShape& shape, const ops::Assignment& ranks, std
   return {.ranks = ranks, .hidden = shape.hidden, .topk = topk, .dtype = shape.dtype, .quant = shape.quant};
 }
 
-std::vector<std::byte> attend(const MoeShape& shape, const Batch& batch, Rank rank, std::int64_t number) {
-  const std::size_t row = ops::row_bytes(shape.dtype, shape.hidden);
-  std::vector<std::byte> x(row * static_cast<std::size_t>(batch.tokens));
-  for (std::int64_t token = 0; token < batch.tokens; ++token) {
-    fill_token({shape.seed, number, rank, token}, shape.dtype,
-               std::span{x}.subspan(row * static_cast<std::size_t>(token), row));
-  }
-  return x;
-}
-
 std::vector<float> scales_of(const Batch& batch) {
   return batch.weights.empty() ? std::vector<float>(batch.topk_ids.size(), 1.0F) : batch.weights;
 }
@@ -52,8 +41,8 @@ Result<void> AfdPipeline::make_room(std::int64_t most) {
   return agree(comm_, "window of the batches", at ? std::nullopt : std::optional{at.error()});
 }
 
-void AfdPipeline::attend(AfdStep& step, const Batch& batch) const {
-  step.x = apps::attend(payload_, batch, step.rank, step.number);
+void AfdPipeline::fill(AfdStep& step, const Batch& batch) const {
+  step.x = attend(payload_, batch, step.rank, step.number);
   step.ids.assign(batch.topk_ids.begin(), batch.topk_ids.end());
   step.scales = scales_of(batch);
   if (step.padded > 0) {
@@ -67,8 +56,8 @@ void AfdPipeline::attend(AfdStep& step, const Batch& batch) const {
 }
 
 /// One answer for each pair of a row that is not dropped: every expert rank has all experts.
-void AfdPipeline::run_experts(const AfdStep& step, std::size_t row, std::span<const std::byte> x,
-                              std::span<std::byte> answers) const {
+void AfdPipeline::answer(const AfdStep& step, std::size_t row, std::span<const std::byte> x,
+                         std::span<std::byte> answers) const {
   const std::size_t size = shape_.row_bytes();
   const auto topk = static_cast<std::size_t>(shape_.topk);
   for (std::size_t k = 0; k < topk; ++k) {
@@ -100,17 +89,13 @@ void AfdPipeline::compute(AfdStep& step) {
   step.answers.resize(static_cast<std::size_t>(step.tables.rows) * handed);
   executor_->for_each(step.tables.rows, [&](std::int64_t i) {
     const auto row = static_cast<std::size_t>(i);
-    auto x = std::span<const std::byte>{step.expand_x}.subspan(row * sent, sent);
-    std::vector<std::byte> opened;
-    if (shape_.quant == ops::Quant::int8) {
-      opened.resize(size);
-      shmem::dequantise_row(shape_.dtype, x, step.tables.row_scales[row], opened);
-      x = opened;
-    }
+    std::vector<std::byte> room;
+    const float scale = step.tables.row_scales.empty() ? 1.0F : step.tables.row_scales[row];
+    const auto x = opened(payload_, std::span{step.expand_x}.subspan(row * sent, sent), scale, room);
     const auto answers = std::span{step.answers}.subspan(row * handed, handed);
-    if (!published()) return run_experts(step, row, x, answers);
+    if (!published()) return answer(step, row, x, answers);
     std::vector<std::byte> terms(all);
-    run_experts(step, row, x, terms);
+    answer(step, row, x, terms);
     add_up(step, row, terms, answers);
   });
 }
@@ -131,7 +116,7 @@ Result<AfdStep> AfdPipeline::run(const Batch& batch, std::int64_t most, std::int
     const std::int64_t rows = published() ? shape_.ranks.served(comm_.rank()) * most : shape_.capacity(comm_.rank());
     step.expand_x.resize(static_cast<std::size_t>(rows) * shape_.sent_row_bytes());
   } else {
-    timed(step, AfdStage::attention, [&] { attend(step, batch); });
+    timed(step, AfdStage::attention, [&] { fill(step, batch); });
   }
   const ops::AfdPlace place{.shape = shape_, .window = window_, .signals = signals_};
   const ops::A2eArgs send{

@@ -10,11 +10,10 @@
 #include <vector>
 
 #include "apps/shmoe/batch.hpp"
-#include "apps/shmoe/moe_step.hpp"
+#include "apps/shmoe/model.hpp"
 #include "ops/afd/a2e.hpp"
 #include "ops/afd/e2a.hpp"
 #include "runtime/communicator.hpp"
-#include "runtime/executor.hpp"
 
 namespace shmoe::apps {
 
@@ -40,8 +39,6 @@ struct AfdStep {
   std::array<std::chrono::nanoseconds, kAfdStageNames.size()> times{};
 };
 
-/// The batch of attention rank `rank` as a2e takes it: what attention makes of a step.
-std::vector<std::byte> attend(const MoeShape& shape, const Batch& batch, Rank rank, std::int64_t number);
 /// What both operators take.
 ops::AfdShape afd_shape(const MoeShape& shape, const ops::Assignment& ranks, std::int32_t topk);
 /// Of a batch without weights each is 1.
@@ -63,10 +60,9 @@ class AfdPipeline {
 
  private:
   Result<void> make_room(std::int64_t most);
-  void attend(AfdStep& step, const Batch& batch) const;
+  void fill(AfdStep& step, const Batch& batch) const;
   void compute(AfdStep& step);
-  void run_experts(const AfdStep& step, std::size_t row, std::span<const std::byte> x,
-                   std::span<std::byte> answers) const;
+  void answer(const AfdStep& step, std::size_t row, std::span<const std::byte> x, std::span<std::byte> answers) const;
   void add_up(const AfdStep& step, std::size_t row, std::span<const std::byte> answers, std::span<std::byte> sum) const;
   [[nodiscard]] bool published() const { return !comm_.profile().handshake; }
   [[nodiscard]] bool is_expert() const { return shape_.ranks.is_expert(comm_.rank()); }

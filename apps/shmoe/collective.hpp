@@ -18,6 +18,7 @@ Result<void> agree(runtime::Communicator& comm, std::string_view what, const std
 /// Every rank's record, by rank. `place` is symmetric, of one record, and free for other use afterwards only after a
 /// further barrier.
 /// Order:   record written -> barrier -> get from every rank
+/// Errors:  as Communicator::launch
 template <shmem::Plain Record>
 Result<std::vector<Record>> gather(runtime::Communicator& comm, Offset place, const Record& mine) {
   std::vector<Record> all(static_cast<std::size_t>(comm.ranks()));

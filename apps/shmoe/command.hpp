@@ -2,7 +2,9 @@
 // What the subcommands share: the words of the command line, where the exit code goes, and how a failure is told.
 
 #include <charconv>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -47,5 +49,11 @@ int exit_code_of(const Error& error);
 
 /// Says what failed and returns the exit code.
 int failed(std::string_view command, const Error& error);
+
+/// What the parser says of a fault, as the middle of one line.
+std::string one_line(std::string fault);
+
+/// A main: the exit code of `body`, unless its report could not be written or it threw, which is told in one line.
+int run_program(std::string_view name, const std::function<int()>& body);
 
 }  // namespace shmoe::apps

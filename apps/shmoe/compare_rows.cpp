@@ -25,4 +25,14 @@ std::optional<std::string> row_difference(DType dtype, std::span<const std::byte
   return std::nullopt;
 }
 
+Error wrong_result_of(Rank rank, std::int64_t step, std::string_view what) {
+  return Error{
+      .code = Errc::mismatch,
+      .context = fmt::format(
+          "wrong result on rank {} in step {}: {}; in profile safe and without a plan of faults it is a bug of "
+          "shmoe: report it with this command line",
+          rank, step, what),
+      .where = rank};
+}
+
 }  // namespace shmoe::apps

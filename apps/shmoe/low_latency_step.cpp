@@ -1,12 +1,9 @@
 #include "apps/shmoe/low_latency_step.hpp"
 
-#include "apps/shmoe/afd_step.hpp"
 #include "apps/shmoe/collective.hpp"
-#include "apps/shmoe/payload.hpp"
 #include "apps/shmoe/timed.hpp"
 #include "ops/low_latency/combine.hpp"
 #include "ops/low_latency/dispatch.hpp"
-#include "shmem/quantise.hpp"
 
 namespace shmoe::apps {
 
@@ -33,27 +30,14 @@ Result<void> LowLatencyPipeline::make_room(std::int32_t topk, std::int64_t most)
   return agree(meeting_, "receive buffers", replaced ? std::nullopt : std::optional{replaced.error()});
 }
 
-/// No kernel: the cores are idle meanwhile. The flags of combine show the answers to the peers.
+/// The flags of combine show the answers to the peers.
 void LowLatencyPipeline::compute(const ops::LowLatencyBuffers::Half& half) {
-  const std::span<std::byte> received = half.received(tables_);
-  const std::span<float> scales = half.scales(tables_);
-  const std::span<std::byte> answers = half.answers(tables_);
-  const std::size_t size = ops::row_bytes(shape_.dtype, shape_.hidden);
-  const std::size_t sent_size = ops::row_bytes(shape_.dtype, shape_.hidden, shape_.quant);
-  std::vector<Expert> by_row;
-  const auto own = experts_.experts_of(comm_.rank());
-  for (std::size_t l = 0; l < own.size(); ++l) {
-    by_row.insert(by_row.end(), static_cast<std::size_t>(tables_.expert_token_nums[l]), own[l]);
-  }
-  executor_->for_each(tables_.recv_rows, [&](std::int64_t i) {
-    const auto row = static_cast<std::size_t>(i);
-    const auto x = received.subspan(row * sent_size, sent_size);
-    const auto y = answers.subspan(row * size, size);
-    if (shape_.quant == ops::Quant::none) return run_expert(by_row[row], shape_.dtype, x, y);
-    std::vector<std::byte> opened(size);
-    shmem::dequantise_row(shape_.dtype, x, scales[row], opened);
-    run_expert(by_row[row], shape_.dtype, opened, y);
-  });
+  run_experts(*executor_, shape_,
+              {.experts = experts_.experts_of(comm_.rank()),
+               .counts = tables_.expert_token_nums,
+               .rows = half.received(tables_),
+               .scales = half.scales(tables_)},
+              half.answers(tables_));
 }
 
 Result<LowLatencyStep> LowLatencyPipeline::run(const Batch& batch, std::int64_t most, std::int64_t number) {

@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "apps/shmoe/batch.hpp"
-#include "apps/shmoe/moe_step.hpp"
+#include "apps/shmoe/model.hpp"
 #include "ops/low_latency/buffers.hpp"
 #include "runtime/communicator.hpp"
-#include "runtime/executor.hpp"
 
 namespace shmoe::apps {
 

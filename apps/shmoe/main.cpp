@@ -1,14 +1,11 @@
 // The command line of shmoe.
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <memory>
-#include <new>
 
 #include "apps/check/command.hpp"
 #include "apps/shmoe/command.hpp"
-#include "apps/standard_streams.hpp"
 #include "runtime/config.hpp"
 #include "runtime/telling.hpp"
 
@@ -37,18 +34,6 @@ std::vector<std::string> split_dashes(std::vector<std::string>& words) {
   std::vector<std::string> behind(dashes + 1, words.end());
   words.erase(dashes, words.end());
   return behind;
-}
-
-/// One line, without the parser's line breaks.
-std::string one_line(std::string text) {
-  std::ranges::replace(text, '\n', ' ');
-  while (!text.empty() && text.back() == ' ') text.pop_back();
-  const auto is_capital = [&](std::size_t at) {
-    return at < text.size() && std::isupper(static_cast<unsigned char>(text[at])) != 0;
-  };
-  if (is_capital(0) && !is_capital(1))
-    text.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(text.front())));
-  return text;
 }
 
 /// In the list of commands only the first line of each description; of a command that starts a program, how.
@@ -90,9 +75,7 @@ std::string fault_of(const CLI::App& app, const Invocation& invocation, const CL
     last = last->get_subcommands().front();
     command += ' ' + last->get_name();
   }
-  std::string fault = one_line(usage_fault(*last, error));
-  if (const auto at = fault.find(": At Most 1 required"); at != std::string::npos)
-    fault.replace(at, fault.npos, " given twice");
+  const std::string fault = one_line(usage_fault(*last, error));
   const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   return fmt::format("{}: {}{}; see {} --help", command, fault, unknown ? suggestion(*last, fault) : "", command);
 }
@@ -143,27 +126,12 @@ int run_command_line(int argc, char** argv) {
   add_museum(app, invocation);
   add_bench(app, invocation);
   app.footer("\nSettings from the environment:\n" + runtime::settings_text());
-  const int code = parse_and_run(app, invocation);
-  if (standard_output_is_written()) return code;
-  say("shmoe: standard output cannot be written: the report is lost");
-  return code == 0 ? 1 : code;
+  return parse_and_run(app, invocation);
 }
 
 }  // namespace
 }  // namespace shmoe::apps
 
 int main(int argc, char** argv) {
-  shmoe::apps::hold_standard_streams();
-  try {
-    return shmoe::apps::run_command_line(argc, argv);
-  } catch (const shmoe::ContractViolation& violation) {
-    shmoe::apps::say("shmoe: {}", violation.what());
-    return shmoe::kExitContract;
-  } catch (const std::bad_alloc&) {
-    shmoe::apps::say("shmoe: out of memory: lower --tokens or --hidden, or raise `ulimit -v`");
-    return 1;
-  } catch (const std::exception& error) {
-    shmoe::apps::say("shmoe: {}", error.what());
-    return 1;
-  }
+  return shmoe::apps::run_program("shmoe", [&] { return shmoe::apps::run_command_line(argc, argv); });
 }

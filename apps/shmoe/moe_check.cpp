@@ -134,14 +134,7 @@ class Check {
     return row_difference(shape_.dtype, found, expected);
   }
 
-  [[nodiscard]] Error wrong(std::string_view what) const {
-    return Error{.code = Errc::mismatch,
-                 .context = fmt::format(
-                     "wrong result on rank {} in step {}: {}; in profile safe and without a plan of faults it is a bug "
-                     "of shmoe: report it with this command line",
-                     left_.rank, left_.step, what),
-                 .where = left_.rank};
-  }
+  [[nodiscard]] Error wrong(std::string_view what) const { return wrong_result_of(left_.rank, left_.step, what); }
 
   Left left_;
   const MoeShape& shape_;

@@ -10,29 +10,20 @@
 #include <vector>
 
 #include "apps/shmoe/batch.hpp"
+#include "apps/shmoe/model.hpp"
 #include "apps/shmoe/routing_source.hpp"
 #include "ops/ep/expert_map.hpp"
 #include "ops/ep/layout.hpp"
 #include "ops/ep/notify.hpp"
 #include "ops/ep/pipeline.hpp"
-#include "ops/ep/quant.hpp"
 #include "ops/ep/routing.hpp"
 #include "runtime/communicator.hpp"
-#include "runtime/executor.hpp"
 
 namespace shmoe::apps {
 
 enum class Stage : std::uint8_t { layout, notify, dispatch, experts, combine };
 inline constexpr std::array<const char*, 5> kStageNames{"layout", "notify", "dispatch", "experts", "combine"};
 inline constexpr std::size_t kStages = kStageNames.size();  // of any mode at most
-
-/// What stays the same over the steps.
-struct MoeShape {
-  DType dtype = DType::bf16;
-  std::int64_t hidden = 2048;
-  std::uint64_t seed = 1;
-  ops::Quant quant = ops::Quant::none;  // of dispatch
-};
 
 /// Inputs, tables and outputs of a step.
 struct MoeStep {
@@ -61,7 +52,6 @@ class MoePipeline {
   Result<MoeStep> run(const Batch& batch, std::int64_t number);
 
  private:
-  [[nodiscard]] MoeStep prepared(const Batch& batch, std::int64_t number) const;
   Result<void> make_room(const ops::NotifyTables& notify);
   void compute(const MoeStep& step);
 

@@ -57,6 +57,7 @@ std::int64_t published_ratio(const Assignment& ranks);
 /// Why the published operators refuse this shape, or would do nothing for it and leave the peers waiting. Empty: they run.
 std::string published_refusal(const AfdShape& shape, const runtime::Communicator& comm);
 /// The same of a rank's batch.
+/// Shapes:  active_mask [batch], or none
 std::string published_refusal(std::int64_t batch, std::span<const std::uint8_t> active_mask);
 
 /// Order:   none but that of the flags: whoever calls a2e again before its expert has answered overtakes it

@@ -53,6 +53,7 @@ class EpBuffers {
   [[nodiscard]] std::span<float> scales(std::int64_t rows) const;
 
   /// Gives everything back to the heap. Every rank, after a barrier.
+  /// Errors:  as Communicator::free
   Result<void> release();
 
  private:

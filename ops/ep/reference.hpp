@@ -62,23 +62,28 @@ Answer solve_places(const Problem& problem);
 using ExpertOutput = std::function<std::span<const std::byte>(std::int64_t rank, std::int64_t row)>;
 
 /// One element of each pair of a rank, in the order of the pairs; 0 for a dropped one.
+/// Shapes:  elements [1] of `element_size` bytes a row · result [T, K]
 std::vector<std::byte> gather(const Problem& problem, const Answer& answer, std::int64_t rank, std::size_t element_size,
                               const ExpertOutput& elements);
 
 /// The combined tokens of one rank, to the bit.
+/// Shapes:  output [H] of dtype a row · result [T, H] of dtype
 std::vector<std::byte> combine(const Problem& problem, const Answer& answer, std::int64_t rank, DType dtype,
                                std::int64_t hidden, const ExpertOutput& output);
 
-/// A row as int8. Not finite where x is not: then q is all zeros.
+/// A row as int8. The scale is not finite where x is not: then q is all zeros.
 struct Quantised {
   std::vector<std::int8_t> q;  // [H]
   float scale = 0;
 };
+/// Shapes:  x [H] of dtype
 Quantised quantise(DType dtype, std::span<const std::byte> x);
 
 /// One element as fp32.
+/// Shapes:  row [H] of dtype · index below H
 float load(DType dtype, std::span<const std::byte> row, std::int64_t index);
 /// Rounds to nearest even and stores.
+/// Shapes:  as load
 void store(DType dtype, std::span<std::byte> row, std::int64_t index, float value);
 
 }  // namespace shmoe::ops::reference

@@ -25,6 +25,8 @@ struct RowPlace {
   std::int64_t row = 0;
 };
 
+/// Where the pairs of a rank have their rows.
+/// Shapes:  topk_idx [T, K]
 /// Units:   rows; 64-bit
 class RowMap {
  public:
@@ -65,6 +67,8 @@ class RowMap {
 };
 
 /// Nothing where a list of the costs of waiting is absent or has an entry for each rank.
+/// Shapes:  wait_cost [R], or none
+/// Errors:  invalid_argument with both lengths
 std::optional<Error> cost_fault(std::span<const std::int64_t> wait_cost, std::int32_t ranks, Rank rank);
 
 /// What a core takes to add up the rows of a token's pairs: rows where the fabric gives no views, and lists of `terms`.

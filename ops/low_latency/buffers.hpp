@@ -59,6 +59,7 @@ class LowLatencyBuffers {
   [[nodiscard]] std::int64_t capacity() const { return shape_.capacity; }
 
   /// Gives everything back to the heap. Every rank, after a barrier.
+  /// Errors:  as Communicator::free
   Result<void> release();
 
  private:

@@ -54,10 +54,12 @@ class OutgoingLowLatencyRow {
 
 /// q[j] = x[j] / scale, rounded to the nearest integer, ties to even, and saturated. A row with an infinity or a NaN gives
 /// zeros and that instead of the scale, as quantise_row does.
+/// Shapes:  x [H] · q [H] of int8
 float quantise_static(std::span<const float> x, float scale, std::span<std::byte> q);
 
 /// As published: mult = 127 / largest. A row of zeros, or of numbers so small that mult is infinite, gives zeros and scale
 /// 0, where the published bytes are undefined.
+/// Shapes:  x [H] · q [H] of int8
 float quantise_published(std::span<const float> x, std::span<std::byte> q);
 
 }  // namespace shmoe::ops

@@ -26,11 +26,13 @@ Problem widened(const LowLatencyProblem& problem);
 /// [columns, R]: where the rows of a source end.
 std::vector<std::int64_t> inclusive_prefix(const Answer& answer);
 
-/// A row as int8. `factors`: one for each column, or none. Without a scale each row has its own.
+/// A row as int8. Without a scale each row has its own.
+/// Shapes:  x [H] of dtype · factors [H], or none
 Quantised quantise(DType dtype, std::span<const std::byte> x, std::span<const float> factors,
                    std::optional<float> static_scale);
 
-/// As combine, with a row of `extra` added to each token at the end; none where it is empty.
+/// As combine, with a row of `extra` added to each token at the end.
+/// Shapes:  extra [T, H] of dtype, or none · result [T, H] of dtype
 std::vector<std::byte> combine_with(const Problem& problem, const Answer& answer, std::int64_t rank, DType dtype,
                                     std::int64_t hidden, const ExpertOutput& output, std::span<const std::byte> extra);
 

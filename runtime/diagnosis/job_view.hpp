@@ -15,6 +15,9 @@
 
 namespace shmoe::runtime {
 
+class MappedPages;
+struct RankFiles;
+
 /// As the kernel says it: 'R' runs, 'S' sleeps, 'D' waits for a device, 'T' is stopped, 't' is traced; 0: has ended.
 struct ProcessState {
   char letter = 0;
@@ -57,8 +60,6 @@ class JobView {
   Result<std::vector<CommunicatorView>> communicators();
 
  private:
-  class Mapped;
-  struct RankFiles;
   JobView(RunningJob job, JobShape shape, Use use);
   static Result<std::unique_ptr<JobView>> make(RunningJob job, const RankFiles& first, Use use);
   Result<void> open_rank(const RankProcess& process);
@@ -71,7 +72,7 @@ class JobView {
   JobShape shape_;
   Use use_;
   std::vector<std::unique_ptr<RankFiles>> ranks_;  // nothing of those that had ended before
-  std::unique_ptr<Mapped> blank_;                  // what those are taken for
+  std::unique_ptr<MappedPages> blank_;             // what those are taken for
   std::optional<std::int64_t> saved_ns_;
 };
 

@@ -1,8 +1,8 @@
 """All gates by name, in the order they run. A gate takes a Tree and returns the offending lines; its docstring is the reason."""
 
 import code_gates
+import label_gates
 import lesson_gates
-import order_gate
 import text_gates
 
 GATES = {
@@ -13,7 +13,8 @@ GATES = {
     "layering": code_gates.check_layering,
     "pragma-once": code_gates.check_pragma_once,
     "headers": code_gates.check_headers,
-    "order": order_gate.check_order,
+    "order": label_gates.check_order,
+    "errors": label_gates.check_errors,
     "lessons": lesson_gates.check_lessons,
     "listings": lesson_gates.check_listings,
     "unfinished": text_gates.check_unfinished,

@@ -7,6 +7,7 @@
 
 #include "tests/check/small_model.hpp"
 #include "tests/check/support.hpp"
+#include "tests/seed.hpp"
 
 using namespace shmoe;
 using namespace shmoe::runtime;
@@ -91,9 +92,7 @@ class CheckedProgram {
       case Kind::wait_at_least: wait(Compare::at_least); break;
       case Kind::wait_equal: wait(Compare::equal); break;
       case Kind::wait_differs: wait(Compare::not_equal); break;
-      case Kind::test:
-        seen = test::holds(c.test({.where = c.rank(), .slots = {&word, 1}, .value = value})) ? 1 : 0;
-        break;
+      case Kind::test: seen = holds(c.test({.where = c.rank(), .slots = {&word, 1}, .value = value})) ? 1 : 0; break;
       case Kind::get: seen = static_cast<int>(get(c, op.rank, row)); break;
       case Kind::quiet: c.quiet(); break;
     }
@@ -107,7 +106,7 @@ class CheckedProgram {
 
 /// Programs until `wanted` of them have been gone through completely.
 void compare(std::int32_t cores, std::size_t most_ops, int wanted, std::size_t most_states, std::uint64_t most_runs) {
-  const std::uint64_t seed = seed_of_run();
+  const std::uint64_t seed = shmoe::test::seed_of_run();
   MESSAGE("SHMOE_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   World world({.ranks = 2, .cores = cores, .declare_slots = declare_words, .data_steps = true, .races = false});

@@ -9,9 +9,10 @@
 using namespace shmoe;
 using namespace shmoe::runtime;
 using namespace shmoe::runtime::check;
+using namespace shmoe::runtime::check::test;
 
 TEST_CASE("what a dead core had sent lands or does not") {
-  Shape shape = test::two_ranks();
+  Shape shape = two_ranks();
   shape.races = false;
   World world(shape);
   std::string seen;
@@ -26,7 +27,7 @@ TEST_CASE("what a dead core had sent lands or does not") {
         context.fabric().actor({.kind = shmem::ActorEvent::Kind::stop, .op = {}, .round = {}}, SourceSite::here());
         return;
       }
-      const bool arrived = test::holds(context.test({.where = Rank{1}, .slots = {&slot, 1}, .value = 1}));
+      const bool arrived = holds(context.test({.where = Rank{1}, .slots = {&slot, 1}, .value = 1}));
       std::uint64_t row = 0;
       context.get(Rank{1}, Offset{0}, std::span{&row, 1}, shmem::Witness::own());
       seen = fmt::format("{} {}", arrived ? "signal" : "no signal", row);
@@ -47,7 +48,7 @@ TEST_CASE("what a dead core had sent lands or does not") {
 }
 
 TEST_CASE("who waits for a dead core may wait for ever") {
-  World world(test::two_ranks());
+  World world(two_ranks());
   const Body body = [](Communicator& comm) {
     return comm.launch("death", [](CoreContext& context) {
       const Slot slot = context.slots().flag().at(0, Rank{0});

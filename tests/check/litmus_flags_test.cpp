@@ -14,36 +14,18 @@ using shmem::SignalOp;
 
 namespace {
 
-/// A flag of rank 1 that rank 0 sets and rank 1 clears.
-void declare_pulse(shmem::SlotPlan& slots, const shmem::BlockMap& map) {
-  slots.declare({.name = "pulse", .base = map.user_data.at + Bytes{64 * 1024}, .writers = shmem::Writers::any_rank});
-}
-
-std::string pulse(bool ack_first) {
+/// What rank 1 reads in two rounds.
+std::string pulses(bool ack_first) {
   return outcomes({.declare_slots = declare_pulse}, 2, [ack_first](CoreContext& c, Seen& seen) {
-    const Slot pulse = c.slots().family("pulse").at(0, Rank{0});
-    for (std::uint64_t round = 1; round <= 2; ++round) {
-      if (c.rank() == Rank{0}) {
-        put(c, 1, cell(0), round);
-        c.fence(Rank{1});
-        c.signal(Rank{1}, pulse, SignalOp::set, 1);
-        await(c, 1, round);
-      } else {
-        c.wait(pulse, Compare::equal, 1).ordering_only();
-        seen[round - 1] = get(c, 1, cell(0));
-        if (ack_first) notify(c, 0, round);
-        c.signal(Rank{1}, pulse, SignalOp::set, 0);
-        if (!ack_first) notify(c, 0, round);
-      }
-    }
+    two_pulses(c, ack_first, [&](std::uint64_t round, std::uint64_t value) { seen[round - 1] = value; });
   });
 }
 
 }  // namespace
 
 TEST_CASE("litmus: a flag cleared after the acknowledgement may wipe the next one") {
-  CHECK(pulse(false) == "1 2");
-  CHECK(pulse(true) == "1 2, stuck");
+  CHECK(pulses(false) == "1 2");
+  CHECK(pulses(true) == "1 2, stuck");
 }
 
 TEST_CASE("litmus: an equality wait may be overrun, one for at least may not") {

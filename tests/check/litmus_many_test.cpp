@@ -195,7 +195,7 @@ TEST_CASE("litmus: the payload of a put_signal to the own rank is written before
           if (c.core() == Core{0}) {
             c.put_signal(Rank{0}, cell(0), Seen{1}, sum, SignalOp::add, 1);
           } else {
-            seen[1] = test::holds(c.test({.where = Rank{0}, .slots = {&sum, 1}, .value = 1})) ? 1 : 0;
+            seen[1] = holds(c.test({.where = Rank{0}, .slots = {&sum, 1}, .value = 1})) ? 1 : 0;
             seen[0] = get(c, 0, cell(0));
           }
         }) == "0 0, 1 0, 1 1");
@@ -206,7 +206,7 @@ TEST_CASE("litmus: the payload of a put_signal to the own rank is written before
             c.put_signal(Rank{0}, cell(0), Seen{1}, sum, SignalOp::add, 1);
           } else {
             seen[0] = get(c, 0, cell(0));
-            seen[1] = test::holds(c.test({.where = Rank{0}, .slots = {&sum, 1}, .value = 1})) ? 1 : 0;
+            seen[1] = holds(c.test({.where = Rank{0}, .slots = {&sum, 1}, .value = 1})) ? 1 : 0;
           }
         }) == "0 0, 0 1, 1 0, 1 1");
 }

@@ -38,9 +38,11 @@ std::string verdict(Shape shape, const StoredKernel& kernel, const std::function
   shape.data_steps = shape.ranks * shape.cores <= 2;
   shape.races = false;
   shape.declare_slots = [](shmem::SlotPlan& slots, const shmem::BlockMap& map) {
-    const Offset at = map.user_data.at + Bytes{64 * 1024};
-    slots.declare({.name = "met", .base = at, .writers = shmem::Writers::own_cores, .op = SignalOp::add});
-    slots.declare({.name = "pulse", .base = at + Bytes{64}, .writers = shmem::Writers::any_rank});
+    declare_pulse(slots, map);
+    slots.declare({.name = "met",
+                   .base = map.user_data.at + Bytes{64 * 1024 + 64},
+                   .writers = shmem::Writers::own_cores,
+                   .op = SignalOp::add});
   };
   World world(shape);
   const Body body = one_launch(kernel);
@@ -153,21 +155,7 @@ std::string double_buffer(std::uint64_t slots, std::uint64_t rounds, bool ack) {
 
 std::string lost_notify(bool ack_first) {
   return verdict({}, [ack_first](CoreContext& c) {
-    const Slot pulse = c.slots().family("pulse").at(0, Rank{0});
-    for (std::uint64_t round = 1; round <= 2; ++round) {
-      if (c.rank() == Rank{0}) {
-        put(c, 1, cell(0), round);
-        c.fence(Rank{1});
-        c.signal(Rank{1}, pulse, SignalOp::set, 1);
-        await(c, 1, round);
-      } else {
-        c.wait(pulse, Compare::equal, 1).ordering_only();
-        require(get(c, 1, cell(0)) == round);
-        if (ack_first) notify(c, 0, round);
-        c.signal(Rank{1}, pulse, SignalOp::set, 0);
-        if (!ack_first) notify(c, 0, round);
-      }
-    }
+    two_pulses(c, ack_first, [](std::uint64_t round, std::uint64_t value) { require(value == round); });
   });
 }
 

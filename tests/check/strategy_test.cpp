@@ -64,15 +64,7 @@ Body lost_notify(bool ack_first) {
 
 /// Without the race detector: only schedules in which the fault shows count.
 Shape effects(std::int32_t ranks = 2) {
-  return {
-      .ranks = ranks,
-      .declare_slots =
-          [](shmem::SlotPlan& slots, const shmem::BlockMap& map) {
-            slots.declare(
-                {.name = "pulse", .base = map.user_data.at + Bytes{64 * 1024}, .writers = shmem::Writers::any_rank});
-          },
-      .data_steps = true,
-      .races = false};
+  return {.ranks = ranks, .declare_slots = declare_pulse, .data_steps = true, .races = false};
 }
 
 /// Of `runs` schedules, those that fail.

@@ -2,7 +2,6 @@
 // What the tests of the checker share: worlds, small steps of a program, and all outcomes of a program.
 
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <initializer_list>
 #include <set>
@@ -72,6 +71,31 @@ inline Body hand_over(bool with_fence) {
   });
 }
 
+/// The flag "pulse" of every rank, which any rank may set and clear.
+inline void declare_pulse(shmem::SlotPlan& slots, const shmem::BlockMap& map) {
+  slots.declare({.name = "pulse", .base = map.user_data.at + Bytes{64 * 1024}, .writers = shmem::Writers::any_rank});
+}
+/// Two rounds in which rank 0 writes and sets the pulse of rank 1, and rank 1 reads, clears it and acknowledges, or the
+/// other way round.
+inline void two_pulses(CoreContext& context, bool ack_first,
+                       const std::function<void(std::uint64_t round, std::uint64_t value)>& read) {
+  const Slot pulse = context.slots().family("pulse").at(0, Rank{0});
+  for (std::uint64_t round = 1; round <= 2; ++round) {
+    if (context.rank() == Rank{0}) {
+      put(context, 1, cell(0), round);
+      context.fence(Rank{1});
+      context.signal(Rank{1}, pulse, shmem::SignalOp::set, 1);
+      await(context, 1, round);
+    } else {
+      context.wait(pulse, Compare::equal, 1).ordering_only();
+      read(round, get(context, 1, cell(0)));
+      if (ack_first) notify(context, 0, round);
+      context.signal(Rank{1}, pulse, shmem::SignalOp::set, 0);
+      if (!ack_first) notify(context, 0, round);
+    }
+  }
+}
+
 /// Every schedule of a body.
 struct Explored {
   std::set<std::string> outcomes;
@@ -134,12 +158,6 @@ inline Verdict verdict_of(const Shape& shape, const Body& body) {
 }
 inline Verdict verdict_of(const Shape& shape, const StoredKernel& kernel) {
   return verdict_of(shape, one_launch(kernel));
-}
-
-/// Of SHMOE_TEST_SEED, else fixed.
-inline std::uint64_t seed_of_run() {
-  const char* own = std::getenv("SHMOE_TEST_SEED");
-  return own == nullptr ? 20'260'701 : std::strtoull(own, nullptr, 10);
 }
 
 /// Whether a test is satisfied, for programs that only want to know.

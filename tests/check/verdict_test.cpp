@@ -223,7 +223,7 @@ TEST_CASE("a body that remembers an earlier run is not deterministic") {
 TEST_CASE("a loop of tests that nobody satisfies ends at the step limit") {
   const Verdict verdict = verdict_of({.most_steps = 1000}, [](CoreContext& c) {
     const Slot slot = flag(c, 1 - c.rank().value());
-    while (!test::holds(c.test({.where = c.rank(), .slots = {&slot, 1}, .value = 1}))) continue;
+    while (!holds(c.test({.where = c.rank(), .slots = {&slot, 1}, .value = 1}))) continue;
   });
   CHECK(verdict.kind == VerdictKind::no_verdict);
   CHECK(verdict.text == "not over after 1000 steps");

@@ -87,7 +87,8 @@ TEST_CASE("group: a rank that does not exist, or twice") {
   const Rank twice[] = {Rank{1}, Rank{0}, Rank{1}};
   CHECK(DetourGroup::fault(twice, 2) == "the group names rank 1 twice: name each rank once");
   CHECK(DetourGroup::fault(kTwo, 2).empty());
-  CHECK_THROWS_AS(DetourGroup(beyond, 2), ContractViolation);
+  CHECK_THROWS_WITH_AS(DetourGroup(beyond, 2), doctest::Contains("the group names rank 2; there are ranks 0 to 1"),
+                       ContractViolation);
 }
 
 TEST_CASE("slots: a pair has the same place in everybody's window, and no two pairs share a cache line") {
@@ -149,11 +150,14 @@ TEST_CASE("reduce: whole blocks and rests, any number of rows") {
 
 TEST_CASE("reduce: no rows, rows of other lengths, half an element") {
   std::byte out[6] = {};
-  CHECK_THROWS_AS(ops::reduce_rows(Element::fp16, Reduction::sum, {}, out), ContractViolation);
+  CHECK_THROWS_WITH_AS(ops::reduce_rows(Element::fp16, Reduction::sum, {}, out), doctest::Contains("no rows to reduce"),
+                       ContractViolation);
   const std::byte row[4] = {};
   const std::span<const std::byte> rows[] = {row};
-  CHECK_THROWS_AS(ops::reduce_rows(Element::fp16, Reduction::sum, rows, out), ContractViolation);
+  CHECK_THROWS_WITH_AS(ops::reduce_rows(Element::fp16, Reduction::sum, rows, out),
+                       doctest::Contains("a row of 4 bytes is reduced to 6"), ContractViolation);
   const std::byte whole[6] = {};
   const std::span<const std::byte> wholes[] = {whole};
-  CHECK_THROWS_AS(ops::reduce_rows(Element::fp32, Reduction::sum, wholes, out), ContractViolation);
+  CHECK_THROWS_WITH_AS(ops::reduce_rows(Element::fp32, Reduction::sum, wholes, out),
+                       doctest::Contains("6 bytes are no whole fp32 elements"), ContractViolation);
 }

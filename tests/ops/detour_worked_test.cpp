@@ -13,6 +13,7 @@
 #include "ops/detour/window.hpp"
 #include "runtime/world.hpp"
 #include "shmem/number.hpp"
+#include "shmem/passing_fabric.hpp"
 #include "tests/runtime/support.hpp"
 
 using namespace shmoe;
@@ -72,7 +73,7 @@ struct Noted {
 using Notes = std::map<Seat, std::vector<Noted>>;
 
 /// Writes down the calls of one core.
-class NotingFabric final : public runtime::test::PassingFabric {
+class NotingFabric final : public shmem::PassingFabric {
  public:
   NotingFabric(std::unique_ptr<shmem::Fabric> next, std::vector<Noted>& notes)
       : PassingFabric(std::move(next)), notes_(&notes) {}

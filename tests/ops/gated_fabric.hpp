@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "shmem/passing_fabric.hpp"
 #include "tests/runtime/support.hpp"
 
 namespace shmoe::test {
@@ -32,7 +33,7 @@ struct Gate {
   }
 };
 
-class GatedFabric final : public runtime::test::PassingFabric {
+class GatedFabric final : public shmem::PassingFabric {
  public:
   GatedFabric(std::unique_ptr<shmem::Fabric> next, Gate& gate, Rank me)
       : PassingFabric(std::move(next)), gate_(&gate), me_(me) {}

@@ -49,7 +49,7 @@ struct SlotLedger {
 };
 
 /// Writes down both.
-class LedgerFabric final : public runtime::test::PassingFabric {
+class LedgerFabric final : public shmem::PassingFabric {
  public:
   LedgerFabric(std::unique_ptr<shmem::Fabric> next, SlotLedger& ledger)
       : PassingFabric(std::move(next)), ledger_(&ledger) {}

@@ -4,14 +4,13 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-
 #include "ops/low_latency/buffers.hpp"
 #include "tests/ops/difference.hpp"
 #include "tests/ops/example_run.hpp"
 #include "tests/ops/low_latency_fixture.hpp"
 #include "tests/ops/refusal.hpp"
 #include "tests/runtime/pausing_fabric.hpp"
+#include "tests/seed.hpp"
 
 using namespace shmoe;
 using test::check_told;
@@ -27,14 +26,6 @@ using I64 = std::vector<std::int64_t>;
 using Floats = std::vector<float>;
 
 namespace {
-
-/// Of SHMOE_TEST_SEED, else another one each time.
-std::uint64_t fresh_seed() {
-  const char* text = std::getenv("SHMOE_TEST_SEED");
-  const std::uint64_t seed = text == nullptr ? std::random_device{}() : std::strtoull(text, nullptr, 10);
-  MESSAGE("SHMOE_TEST_SEED=" << seed);
-  return seed;
-}
 
 /// Of a rank's pairs in the worked example.
 I64 places_of(const ops::LowLatencyTables& tables, Rank me) {
@@ -92,7 +83,7 @@ TEST_CASE("low latency: the worked example, number by number") {
 }
 
 TEST_CASE("low latency: random cases against the sequential reference") {
-  const std::uint64_t fresh = fresh_seed();
+  const std::uint64_t fresh = test::fresh_seed();
   std::uint64_t seed = 1;
   for (const std::int32_t ranks : {1, 2, 3, 4, 7}) {
     for (std::int32_t cores = 1; cores <= 5; ++cores, ++seed) {
@@ -105,7 +96,7 @@ TEST_CASE("low latency: random cases against the sequential reference") {
 }
 
 TEST_CASE("low latency: random cases with pauses before every signal and every wait") {
-  const std::uint64_t seed = fresh_seed();
+  const std::uint64_t seed = test::fresh_seed();
   for (const std::int32_t ranks : {1, 2, 3, 4, 7}) {
     for (std::uint64_t i = 0; i < 2; ++i) {
       const auto drawn = static_cast<std::uint64_t>(ranks) * 10 + i;

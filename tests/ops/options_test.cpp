@@ -42,7 +42,7 @@ void on_each_rank(const EpCase& input, const test::Setup& setup, const RankBody&
 }
 
 /// Its clock shows one microsecond more each time somebody looks.
-class TickingFabric final : public runtime::test::PassingFabric {
+class TickingFabric final : public shmem::PassingFabric {
  public:
   using PassingFabric::PassingFabric;
   shmem::Time now() override { return shmem::Time{1000 * ++looks_}; }

@@ -4,20 +4,22 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <hwy/targets.h>
 
 #include "ops/ep/reference.hpp"
 #include "shmem/result.hpp"
+#include "tests/seed.hpp"
+#include "tests/shmem/every_target.hpp"
 
 using namespace shmoe;
 using namespace shmoe::shmem;
+using shmoe::shmem::test::on_every_target;
+using shmoe::test::fresh_random;
 namespace reference = shmoe::ops::reference;
 
 namespace {
@@ -26,33 +28,12 @@ constexpr std::array kTypes{DType::bf16, DType::fp16, DType::fp32};
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// Printed; SHMOE_TEST_SEED repeats a run.
-std::uint32_t random_seed() {
-  const char* given = std::getenv("SHMOE_TEST_SEED");
-  const auto seed = given != nullptr ? static_cast<std::uint32_t>(std::stoul(given)) : std::random_device{}();
-  MESSAGE("SHMOE_TEST_SEED=" << seed);
-  return seed;
-}
-
 std::vector<std::byte> row_of(DType type, const std::vector<float>& values) {
   std::vector<std::byte> row(values.size() * size_of(type).index());
   for (std::size_t j = 0; j < values.size(); ++j) {
     reference::store(type, row, static_cast<std::int64_t>(j), values[j]);
   }
   return row;
-}
-
-/// Runs `body` once for each instruction set that this machine has.
-template <class Body>
-void on_every_target(Body body) {
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    INFO("target " << hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    body();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 constexpr std::byte kCanary{0xA5};
@@ -131,7 +112,7 @@ TEST_CASE("quantise_row rounds ties to even") {
 }
 
 TEST_CASE("quantise_row equals the reference to the bit for any H, type and size of the numbers") {
-  std::mt19937 random(random_seed());
+  std::mt19937 random = fresh_random();
   for (const std::size_t columns : {0U, 1U, 2U, 7U, 8U, 15U, 16U, 17U, 31U, 33U, 64U, 100U, 127U, 1000U, 7168U}) {
     for (const auto& exponents : {std::pair{-2, 2}, {-20, 10}, {-24, -14}, {-140, -100}, {-50, -35}, {10, 15}}) {
       const std::vector<float> values = drawn(columns, random, exponents.first, exponents.second);
@@ -189,7 +170,7 @@ TEST_CASE("quantise_row gives up a row with an infinity or a NaN, and says so in
 }
 
 TEST_CASE("quantise_row reads nothing beyond the row, at any address") {
-  std::mt19937 random(random_seed());
+  std::mt19937 random = fresh_random();
   const auto values = drawn(123, random, -3, 3);
   for (const DType type : kTypes) {
     const auto x = row_of(type, values);
@@ -203,7 +184,7 @@ TEST_CASE("quantise_row reads nothing beyond the row, at any address") {
 }
 
 TEST_CASE("dequantise_row is one product and one rounding a column, within half a step of x") {
-  std::mt19937 random(random_seed());
+  std::mt19937 random = fresh_random();
   for (const DType type : kTypes) {
     const auto values = drawn(1000, random, -4, 4);
     const auto x = row_of(type, values);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <thread>
 
+#include "shmem/passing_fabric.hpp"
 #include "tests/runtime/support.hpp"
 
 using namespace shmoe;
@@ -73,7 +74,7 @@ Job barriers(std::function<std::vector<std::pair<const char*, int>>(Rank)> kerne
 }
 
 /// Drops one signal to rank 0, the how manieth of the kernel.
-class DroppingFabric final : public PassingFabric {
+class DroppingFabric final : public shmem::PassingFabric {
  public:
   DroppingFabric(std::unique_ptr<shmem::Fabric> next, int which) : PassingFabric(std::move(next)), which_(which) {}
 

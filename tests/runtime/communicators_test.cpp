@@ -176,10 +176,13 @@ TEST_CASE("slot families of a caller that lie badly break the contract") {
   CHECK(with(0, "first").has_value());
   CHECK(with(kEnd - 128, "last").has_value());
   CHECK_THROWS_AS((void)with(kEnd - 96, "beyond"), ContractViolation);
-  CHECK_THROWS_AS((void)with(0x1F000, "over the barrier"), ContractViolation);
+  CHECK_THROWS_WITH_AS((void)with(0x1F000, "over the barrier"),
+                       doctest::Contains("slot families over the barrier and barrier overlap"), ContractViolation);
   CHECK_THROWS_AS((void)with(std::uint64_t{1} << 40, "outside"), ContractViolation);
-  CHECK_THROWS_AS((void)with(16, "askew"), ContractViolation);
-  CHECK_THROWS_AS((void)with(0, "flag"), ContractViolation);
+  CHECK_THROWS_WITH_AS((void)with(16, "askew"),
+                       doctest::Contains("slot family askew begins at 0x10, no multiple of 32"), ContractViolation);
+  CHECK_THROWS_WITH_AS((void)with(0, "flag"), doctest::Contains("two slot families with the name flag"),
+                       ContractViolation);
 }
 
 TEST_CASE("heaps of communicators are independent") {
@@ -200,7 +203,10 @@ TEST_CASE("heaps of communicators are independent") {
     CHECK(comms[0]->heap().used() == Bytes{1024});
     CHECK(comms[1]->heap().used() == Bytes{64});
     if (Result<void> freed = comms[0]->free(*first); !freed) return freed;
-    CHECK_FALSE(comms[0]->free(*first).has_value());
+    const Result<void> again = comms[0]->free(*first);
+    REQUIRE(!again);
+    CHECK(again.error().code == Errc::invalid_argument);
+    CHECK(comms[0]->heap().used() == Bytes{0});
     for (Communicator* comm : comms) {
       if (Result<void> met = comm->barrier(); !met) return met;
     }
@@ -211,12 +217,16 @@ TEST_CASE("heaps of communicators are independent") {
 
 TEST_CASE("a full heap is an error and changes nothing") {
   check_all_well(run_ranks(2, small_config(1), [&](World& world) -> Result<void> {
+    const shmem::Heap& heap = world.all().heap();
+    const Bytes free = heap.largest_free();
+    const std::uint64_t history = world.all().heap_history();
     const Result<Offset> at = world.all().allocate(Bytes{3U << 20});
-    CHECK_FALSE(at.has_value());
-    if (!at) {
-      CHECK(at.error().code == Errc::out_of_memory);
-      CHECK(contains(at.error().context, fmt::format("rank {}: symmetric allocation", world.rank())));
-    }
+    REQUIRE(!at);
+    CHECK(at.error().code == Errc::out_of_memory);
+    CHECK(contains(at.error().context, fmt::format("rank {}: symmetric allocation", world.rank())));
+    CHECK(heap.used() == Bytes{0});
+    CHECK(heap.largest_free() == free);
+    CHECK(world.all().heap_history() == history);
     return world.all().barrier();
   }));
 }

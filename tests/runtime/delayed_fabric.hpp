@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "shmem/passing_fabric.hpp"
 #include "tests/runtime/support.hpp"
 
 namespace shmoe::runtime::test {
@@ -30,7 +31,7 @@ struct Stuck {
   Rank source;
 };
 
-class DelayedFabric final : public PassingFabric {
+class DelayedFabric final : public shmem::PassingFabric {
  public:
   DelayedFabric(std::unique_ptr<shmem::Fabric> next, const Delay& delay, Rank me, Stuck& stuck,
                 const std::atomic<bool>& stopped)

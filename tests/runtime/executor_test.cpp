@@ -98,5 +98,5 @@ TEST_CASE("two executors at the same time keep apart") {
 }
 
 TEST_CASE("an executor without threads breaks the contract") {
-  CHECK_THROWS_AS(make_parallel_executor(0), ContractViolation);
+  CHECK_THROWS_WITH_AS(make_parallel_executor(0), doctest::Contains("an executor of 0 threads"), ContractViolation);
 }

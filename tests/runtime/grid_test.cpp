@@ -53,7 +53,8 @@ TEST_CASE("a grid runs its body once on each core, on threads that stay") {
 
 TEST_CASE("a grid that never ran ends") {
   for (int i = 0; i < 20; ++i) (void)started(4);
-  CHECK_THROWS_AS((void)Grid::start(0, shmem::Crowd{2}), ContractViolation);
+  CHECK_THROWS_WITH_AS((void)Grid::start(0, shmem::Crowd{2}), doctest::Contains("a grid of 0 cores"),
+                       ContractViolation);
 }
 
 TEST_CASE("a launch within a launch breaks the contract") {
@@ -63,8 +64,10 @@ TEST_CASE("a launch within a launch breaks the contract") {
     int refusals = 0;
     grid.run([&](Core core) {
       if (core != Core{0}) return;
-      CHECK_THROWS_AS(grid.run([](Core) {}), ContractViolation);
-      CHECK_THROWS_AS((void)grid.claim(), ContractViolation);
+      CHECK_THROWS_WITH_AS(grid.run([](Core) {}), doctest::Contains("a launch while another one is running on the "),
+                           ContractViolation);
+      CHECK_THROWS_WITH_AS((void)grid.claim(), doctest::Contains("a launch while another one is running on the "),
+                           ContractViolation);
       ++refusals;
     });
     CHECK(refusals == 1);
@@ -76,7 +79,9 @@ TEST_CASE("a claimed grid is refused to others until the claim goes") {
   const std::unique_ptr<Grid> grid = started(2);
   {
     const Grid::Claim claim = grid->claim();
-    CHECK_THROWS_AS(grid->run([](Core) {}), ContractViolation);
+    CHECK_THROWS_WITH_AS(grid->run([](Core) {}),
+                         doctest::Contains("a launch while another one is running on the 2 cores of this rank"),
+                         ContractViolation);
     std::atomic<int> calls = 0;
     claim.run([&](Core) { ++calls; });
     claim.run([&](Core) { ++calls; });
@@ -207,8 +212,10 @@ TEST_CASE("SyncAll in a launch larger than the grid breaks the contract, and the
 
 TEST_CASE("a launch of no cores, or of more than the magic area holds, breaks the contract") {
   check_all_well(run_ranks(1, small_config(2), [&](World& world) -> Result<void> {
-    CHECK_THROWS_AS((void)world.all().launch("none", 0, [](CoreContext&) {}), ContractViolation);
-    CHECK_THROWS_AS((void)world.all().launch("many", 49, [](CoreContext&) {}), ContractViolation);
+    CHECK_THROWS_WITH_AS((void)world.all().launch("none", 0, [](CoreContext&) {}),
+                         doctest::Contains("a launch of 0 cores; 1 to 48 are possible"), ContractViolation);
+    CHECK_THROWS_WITH_AS((void)world.all().launch("many", 49, [](CoreContext&) {}),
+                         doctest::Contains("a launch of 49 cores; 1 to 48 are possible"), ContractViolation);
     return world.all().barrier();
   }));
 }

@@ -160,7 +160,8 @@ TEST_CASE("legacy flags: in safe a magic beyond 2^32 is none of an earlier one")
       LegacySync late(context, flags, Round{(std::uint64_t{1} << 32) + 1});
       early.set_outer(1);
       CHECK_FALSE(late.check_outer(context.rank(), Core{0}, 1));
-      CHECK_THROWS_AS(early.set_outer(0x1'0000), ContractViolation);
+      CHECK_THROWS_WITH_AS(early.set_outer(0x1'0000), doctest::Contains("step 65536 of a flag; 65535 is the largest"),
+                           ContractViolation);
       early.set_outer(0xFFFF);
       CHECK(early.check_outer(context.rank(), Core{0}, 0xFFFF));
     });
@@ -176,5 +177,6 @@ TEST_CASE("legacy flags: families lie behind each other, and a name is declared 
   CHECK(flags.sync.base == Offset{640 + 4 * 32});
   CHECK(flags.sync.count() == 3);
   CHECK(LegacySync::of(plan, "detour").outer.first == flags.outer.first);
-  CHECK_THROWS_AS(LegacySync::declare(plan, "detour", Offset{4096}, 3, 2), ContractViolation);
+  CHECK_THROWS_WITH_AS(LegacySync::declare(plan, "detour", Offset{4096}, 3, 2),
+                       doctest::Contains("two slot families with the name detour"), ContractViolation);
 }

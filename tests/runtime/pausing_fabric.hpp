@@ -3,25 +3,20 @@
 
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <random>
 #include <thread>
 #include <utility>
 
+#include "shmem/passing_fabric.hpp"
 #include "tests/runtime/support.hpp"
+#include "tests/seed.hpp"
 
 namespace shmoe::test {
 
-/// Of SHMOE_TEST_SEED, else fixed.
-inline std::uint64_t seed_of_run() {
-  const char* own = std::getenv("SHMOE_TEST_SEED");
-  return own == nullptr ? 20'260'701 : std::strtoull(own, nullptr, 10);
-}
-
 /// The named delay point: pause().
 /// Units:   0 to 2 ms, yielding
-class PausingFabric final : public runtime::test::PassingFabric {
+class PausingFabric final : public shmem::PassingFabric {
  public:
   PausingFabric(std::unique_ptr<shmem::Fabric> next, std::uint64_t seed)
       : PassingFabric(std::move(next)), random_(seed) {}

@@ -1,6 +1,7 @@
 #pragma once
 // A job that stands still, put together by hand: what each core waits for, the words, the ledgers and the events.
 
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <tuple>
@@ -63,6 +64,16 @@ class Scene {
   void sets(int rank, int core, int owner, Slot slot, std::uint64_t value, std::uint16_t count = 1) {
     event(rank, core,
           {.value = value, .rank = Rank{owner}, .slot = slot, .count = count, .kind = shmem::EventKind::set}, "a.cpp");
+  }
+  /// A launch of core 0 that is over, with what it set.
+  void launched(int rank, const char* op, int owner, Slot slot, std::initializer_list<std::uint64_t> values) {
+    enter(rank, 0, op);
+    for (const std::uint64_t value : values) sets(rank, 0, owner, slot, value);
+    leave(rank, 0);
+  }
+  /// Of every core.
+  void launch(std::uint64_t number) {
+    for (CoreSight& core : cores_) core.launch = number;
   }
 
   Sight sight() {

@@ -12,7 +12,6 @@
 
 #include "runtime/world.hpp"
 #include "runtime/zero_buffer_sync.hpp"
-#include "shmem/passing_fabric.hpp"
 #include "tests/runtime/contains.hpp"
 
 namespace shmoe::runtime::test {
@@ -91,14 +90,5 @@ inline void jump_to(Communicator& comm, std::uint64_t first) {
 }
 /// Just below 2^32 and 2^40.
 inline constexpr std::uint64_t kLateRounds[] = {(std::uint64_t{1} << 32) - 3, (std::uint64_t{1} << 40) - 3};
-
-/// The same with a fabric of its own.
-class PassingFabric : public shmem::PassingFabric {
- public:
-  explicit PassingFabric(std::unique_ptr<shmem::Fabric> next) : shmem::PassingFabric(*next), owned_(std::move(next)) {}
-
- private:
-  std::unique_ptr<shmem::Fabric> owned_;
-};
 
 }  // namespace shmoe::runtime::test

@@ -85,6 +85,9 @@ TEST_CASE("whoever comes after one has told keeps still") {
   };
   REQUIRE(first.claim(Rank{0}));
   tell_once({.self = Rank{1}, .words = words, .gone = gone}, kOwn, [] { FAIL("told twice"); });
+  CHECK(first.teller() == Rank{0});
+  CHECK(!second.teller());
+  CHECK(second.verdict() != 0);  // it has failed, and says so
 }
 
 }  // namespace shmoe::runtime

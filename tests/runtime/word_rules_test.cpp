@@ -15,9 +15,7 @@ using shmem::published_word;
 TEST_CASE("root cause: the word of one operator is written over in another") {
   Pair scene;
   const Slot window = scene.slot("window", 1);
-  scene.enter(1, 0, "dispatch");
-  scene.sets(1, 0, 0, window, 5);
-  scene.leave(1, 0);
+  scene.launched(1, "dispatch", 0, window, {5});
   scene.enter(1, 0, "combine");
   scene.sets(1, 0, 0, window, 2);
   scene.core(0).op = "dispatch";
@@ -39,14 +37,10 @@ TEST_CASE("root cause: the word of one operator is written over in another") {
 TEST_CASE("root cause: what an operator wrote in an earlier launch is not for this wait") {
   Pair scene;
   const Slot window = scene.slot("window", 1);
+  scene.launched(1, "step", 0, window, {1});
+  scene.launched(1, "combine", 0, window, {2});
   scene.enter(1, 0, "step");
-  scene.sets(1, 0, 0, window, 1);
-  scene.leave(1, 0);
-  scene.enter(1, 0, "combine");
-  scene.sets(1, 0, 0, window, 2);
-  scene.leave(1, 0);
-  scene.enter(1, 0, "step");
-  scene.core(0).launch = scene.core(1).launch = 3;
+  scene.launch(3);
   scene.ledger(1, 0, window, 2, 2);
   scene.word(0, window, 2);
   scene.waits(scene.core(0), 0, window, 1);
@@ -78,12 +72,10 @@ TEST_CASE("root cause: a rank clears a credit in one operator that was set in th
 TEST_CASE("root cause: a count that the launch before has left") {
   Pair scene;
   const Slot count = scene.slot("count", 1);
-  scene.enter(1, 0, "first");
-  for (int i = 0; i < 3; ++i) scene.sets(1, 0, 0, count, 1);
-  scene.leave(1, 0);
+  scene.launched(1, "first", 0, count, {1, 1, 1});
   scene.enter(1, 0, "step");
   scene.sets(1, 0, 0, count, 1);
-  scene.core(0).launch = scene.core(1).launch = 2;
+  scene.launch(2);
   scene.ledger(1, 0, count, 4, 1);
   scene.word(0, count, 4);
   scene.waits(scene.core(0), 0, count, 3);
@@ -95,12 +87,10 @@ TEST_CASE("root cause: a count that the launch before has left") {
 TEST_CASE("root cause: a count that goes on from launch to launch, and one signal too many") {
   Pair scene;
   const Slot count = scene.slot("count", 1);
-  scene.enter(1, 0, "first");
-  scene.sets(1, 0, 0, count, 1);
-  scene.leave(1, 0);
+  scene.launched(1, "first", 0, count, {1});
   scene.enter(1, 0, "step");
   for (int i = 0; i < 2; ++i) scene.sets(1, 0, 0, count, 1);
-  scene.core(0).launch = scene.core(1).launch = 2;
+  scene.launch(2);
   scene.word(0, count, 3);
   scene.waits(scene.core(0), 0, count, 2);
   CHECK(scene.names() == "doubled notify");
@@ -109,11 +99,9 @@ TEST_CASE("root cause: a count that goes on from launch to launch, and one signa
 TEST_CASE("root cause: a slot that is full since the launch before") {
   Pair scene;
   const Slot credit = scene.slot("credit", 0);
-  scene.enter(0, 0, "first");
-  scene.sets(0, 0, 1, credit, 1);
-  scene.leave(0, 0);
+  scene.launched(0, "first", 1, credit, {1});
   scene.enter(0, 0, "step");
-  scene.core(0).launch = scene.core(1).launch = 2;
+  scene.launch(2);
   scene.ledger(0, 1, credit, 1, 1);
   scene.word(1, credit, 1);
   scene.waits(scene.core(0), 1, credit, 0);

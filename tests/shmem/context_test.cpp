@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "shmem/passing_fabric.hpp"
 #include "tests/shmem/fabric_harness.hpp"
 #include "tests/shmem/shm_names.hpp"
 
@@ -16,6 +17,30 @@ using namespace shmoe::shmem::test;
 namespace {
 
 constexpr Arrival kArrival{.index = 0, .value = 5};
+
+/// How many bytes are touched.
+class ByteCount final : public PassingFabric {
+ public:
+  using PassingFabric::PassingFabric;
+  void put(Rank dst, Offset to, std::span<const std::byte> from, SourceSite site) override {
+    bytes += from.size();
+    PassingFabric::put(dst, to, from, site);
+  }
+  void get(Rank src, Offset from, std::span<std::byte> to, SourceSite site) override {
+    bytes += to.size();
+    PassingFabric::get(src, from, to, site);
+  }
+  std::span<const std::byte> open_read(Rank src, Offset at, Bytes size, SourceSite site) override {
+    bytes += size.value();
+    return PassingFabric::open_read(src, at, size, site);
+  }
+  std::span<std::byte> open_write(Rank dst, Offset at, Bytes size, SourceSite site) override {
+    bytes += size.value();
+    return PassingFabric::open_write(dst, at, size, site);
+  }
+
+  std::uint64_t bytes = 0;
+};
 
 Context front(Job& job, std::int32_t rank) {
   return {job.at(rank), *job.plan().slots, {.rank = Rank{rank}, .ranks = 2, .core = Core{0}, .cores = 1}};
@@ -98,10 +123,12 @@ TEST_CASE("context: a wait with an open view breaks the contract, after it close
   std::vector<std::uint64_t> scratch(4);
   {
     const auto view = context.write(Rank{1}, area, std::span{scratch});
-    CHECK_THROWS_AS((void)context.wait(slot, Compare::at_least, 1), ContractViolation);
+    CHECK_THROWS_WITH_AS((void)context.wait(slot, Compare::at_least, 1),
+                         doctest::Contains("while 1 views are open: close them first"), ContractViolation);
   }
   std::optional<ReadView<std::uint64_t>> view = context.read(Rank{1}, area, std::span{scratch}, Witness::own());
-  CHECK_THROWS_AS((void)context.wait(slot, Compare::at_least, 1), ContractViolation);
+  CHECK_THROWS_WITH_AS((void)context.wait(slot, Compare::at_least, 1),
+                       doctest::Contains("while 1 views are open: close them first"), ContractViolation);
   view.reset();
   { const auto closed = context.read(Rank{0}, area, std::span{scratch}, Witness::own()); }
   Token token = context.wait(slot, Compare::at_least, 1);
@@ -153,10 +180,15 @@ TEST_CASE("context: reads and writes give the same in place and through scratch"
 
 TEST_CASE("context: an empty read and an empty write touch nothing") {
   Job job(Body::threads, {});
-  Context context = front(job, 0);
+  ByteCount fabric(job.at(0));
+  Context context(fabric, *job.plan().slots, {.rank = Rank{0}, .ranks = 2, .core = Core{0}, .cores = 1});
   std::span<std::uint64_t> nothing;
   { const auto view = context.write(Rank{1}, job.plan().area(), nothing); }
   CHECK(context.read(Rank{1}, job.plan().area(), nothing, Witness::own()).data().empty());
+  CHECK(fabric.bytes == 0);
+  std::uint64_t word = 0;
+  { const auto view = context.write(Rank{1}, job.plan().area(), std::span{&word, 1}); }
+  CHECK(fabric.bytes == 8);
 }
 
 TEST_CASE("context: a wait that ends without its value leaves as Interrupted") {

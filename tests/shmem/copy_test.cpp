@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -13,13 +12,16 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <hwy/targets.h>
 
 #include "shmem/number.hpp"
 #include "shmem/result.hpp"
+#include "tests/seed.hpp"
+#include "tests/shmem/every_target.hpp"
 
 using namespace shmoe;
 using namespace shmoe::shmem;
+using shmoe::shmem::test::on_every_target;
+using shmoe::test::fresh_random;
 
 namespace {
 
@@ -78,14 +80,6 @@ void check_encode(const Format& format, float value) {
   FAIL_CHECK(format.name << " of " << value << " gives bits " << format.encode(value));
 }
 
-/// Printed; SHMOE_TEST_SEED repeats a run.
-std::uint32_t random_seed() {
-  const char* given = std::getenv("SHMOE_TEST_SEED");
-  const auto seed = given != nullptr ? static_cast<std::uint32_t>(std::stoul(given)) : std::random_device{}();
-  MESSAGE("seed " << seed);
-  return seed;
-}
-
 template <class T>
 T load(const std::byte* from) {
   T value;
@@ -137,19 +131,6 @@ std::size_t first_difference(DType type, std::span<const std::byte> a, std::span
     if (result_bits(type, &a[j * size]) != result_bits(type, &b[j * size])) return j;
   }
   return columns;
-}
-
-/// Runs `body` once for each instruction set that this machine has.
-template <class Body>
-void on_every_target(Body body) {
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    INFO("target " << hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    body();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 void fill(DType type, std::span<std::byte> row, std::mt19937& random) {
@@ -261,7 +242,7 @@ TEST_CASE("number: rounding is right at, just below and just above each tie and 
 
 TEST_CASE("number: rounding is right for edge values and for random bits") {
   using Limits = std::numeric_limits<float>;
-  std::mt19937 random(random_seed());
+  std::mt19937 random = fresh_random();
   for (const Format& format : {kBf16, kFp16}) {
     for (const float edge : {0.0F, Limits::infinity(), Limits::max(), Limits::min(), Limits::denorm_min(),
                              Limits::quiet_NaN(), Limits::signaling_NaN(), 65504.0F, 65519.996F, 65520.0F, 65536.0F,
@@ -284,7 +265,7 @@ TEST_CASE("number: NaNs become quiet and keep their sign") {
 }
 
 TEST_CASE("weighted_row_sum equals the scalar sum to the bit for any H and K") {
-  std::mt19937 random(random_seed());
+  std::mt19937 random = fresh_random();
   on_every_target([&] {
     for (const DType type : kTypes) {
       for (const std::size_t columns : {1U, 2U, 3U, 7U, 8U, 15U, 16U, 17U, 31U, 33U, 64U, 100U, 1000U, 4100U}) {
@@ -295,7 +276,7 @@ TEST_CASE("weighted_row_sum equals the scalar sum to the bit for any H and K") {
 }
 
 TEST_CASE("weighted_row_sum takes each 16-bit pattern through decode, multiplication and encode") {
-  std::mt19937 random(random_seed());
+  std::mt19937 random = fresh_random();
   std::uniform_int_distribution<int> exponent(-20, 20);
   std::uniform_real_distribution<float> significand(-1.0F, 1.0F);
   const auto row = every_pattern();
@@ -350,7 +331,10 @@ TEST_CASE("weighted_row_sum refuses shapes that do not fit together") {
   const std::array<Row, 1> rows{row};
   const std::array<float, 2> weights{1.0F, 1.0F};
   const auto one = std::span(weights).first(1);
-  CHECK_THROWS_AS(weighted_row_sum(DType::bf16, rows, weights, out), ContractViolation);
-  CHECK_THROWS_AS(weighted_row_sum(DType::bf16, rows, one, std::span(out).first(6)), ContractViolation);
-  CHECK_THROWS_AS(weighted_row_sum(DType::fp32, {}, {}, std::span(out).first(6)), ContractViolation);
+  CHECK_THROWS_WITH_AS(weighted_row_sum(DType::bf16, rows, weights, out), doctest::Contains("1 rows but 2 weights"),
+                       ContractViolation);
+  CHECK_THROWS_WITH_AS(weighted_row_sum(DType::bf16, rows, one, std::span(out).first(6)),
+                       doctest::Contains("row 0 has 8 bytes, the result 6"), ContractViolation);
+  CHECK_THROWS_WITH_AS(weighted_row_sum(DType::fp32, {}, {}, std::span(out).first(6)),
+                       doctest::Contains("6 bytes are no whole number of fp32 elements"), ContractViolation);
 }

@@ -110,8 +110,10 @@ TEST_CASE("data: the last bytes of a block are usable and the next one is not") 
     job.at(0).put(Rank{1}, Offset{end}, {}, kSite);
     job.at(0).quiet(kSite);
     CHECK(whole(job, 1, Offset{end - 6}, 6) == data);
-    CHECK_THROWS_AS(job.at(0).put(Rank{1}, Offset{end - 5}, data, kSite), ContractViolation);
-    CHECK_THROWS_AS(job.at(0).put(Rank{1}, Offset{end + 1}, {}, kSite), ContractViolation);
+    CHECK_THROWS_WITH_AS(job.at(0).put(Rank{1}, Offset{end - 5}, data, kSite), doctest::Contains(", +6) of rank 1 at "),
+                         ContractViolation);
+    CHECK_THROWS_WITH_AS(job.at(0).put(Rank{1}, Offset{end + 1}, {}, kSite), doctest::Contains(", +0) of rank 1 at "),
+                         ContractViolation);
   });
 }
 

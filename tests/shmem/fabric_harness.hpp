@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "shmem/segment.hpp"
 #include "shmem/thread_memory.hpp"
 #include "shmem/weak_fabric.hpp"
+#include "tests/seed.hpp"
 #include "tests/shmem/shm_names.hpp"
 
 namespace shmoe::shmem::test {
@@ -40,8 +40,7 @@ constexpr bool is_segments(Body body) { return body == Body::segments || body ==
 /// Printed once; SHMOE_TEST_SEED repeats a run.
 inline std::uint64_t test_seed() {
   static const std::uint64_t seed = [] {
-    const char* given = std::getenv("SHMOE_TEST_SEED");
-    const std::uint64_t value = given != nullptr ? std::stoull(given) : std::random_device{}();
+    const std::uint64_t value = shmoe::test::given_seed().value_or(std::random_device{}());
     fmt::print("seed {} (SHMOE_TEST_SEED repeats a run)\n", value);
     return value;
   }();

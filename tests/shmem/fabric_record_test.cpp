@@ -270,10 +270,13 @@ TEST_CASE("events: a signal to several ranks is one, and says how many they are"
 TEST_CASE("ledger: a refused signal leaves no entry and no word") {
   over_bodies({}, [](Job& job) {
     const Hand hand = job.hand(0);
-    CHECK_THROWS_AS(hand.add(1, hand.word(0), 1), ContractViolation);
-    CHECK_THROWS_AS(hand.set(1, hand.word(1), 1), ContractViolation);
+    CHECK_THROWS_WITH_AS(hand.add(1, hand.word(0), 1),
+                         doctest::Contains("is declared for set and is signalled with add"), ContractViolation);
+    CHECK_THROWS_WITH_AS(hand.set(1, hand.word(1), 1), doctest::Contains("and is no declared writer of it"),
+                         ContractViolation);
     const std::array beyond{Rank{1}, Rank{2}};
-    CHECK_THROWS_AS(hand.fabric().signal_each(beyond, hand.word(1), SignalOp::set, 1, SourceSite{}), ContractViolation);
+    CHECK_THROWS_WITH_AS(hand.fabric().signal_each(beyond, hand.word(1), SignalOp::set, 1, SourceSite{}),
+                         doctest::Contains("and is no declared writer of it"), ContractViolation);
     CHECK(job.seat(0).ledger(Rank{1}, hand.word(0)).count.load() == 0);
     CHECK(hand.get<std::uint64_t>(1, job.plan().slots->offset_of(hand.word(0))) == 0);
     CHECK(hand.get<std::uint64_t>(1, job.plan().slots->offset_of(hand.word(1))) == 0);

@@ -268,5 +268,10 @@ TEST_CASE("bell: whoever follows its rule without a time limit is always woken")
       wait_for(1, round);
     }
     other.join();
+    for (const std::size_t index : {0U, 1U}) {
+      const std::byte* slot = slots.data() + 32 * index;
+      CHECK(*reinterpret_cast<const std::uint64_t*>(slot) == kRounds);
+      CHECK(*reinterpret_cast<const std::uint32_t*>(slot + 12) == 0);  // nobody sleeps
+    }
   }
 }

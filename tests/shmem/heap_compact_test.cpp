@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "tests/seed.hpp"
 #include "tests/shmem/heap_support.hpp"
 #include "tests/shmem/naive_heap.hpp"
 
@@ -223,7 +224,7 @@ TEST_CASE("heap: a fragmented heap tells of compact() where blocks are movable")
 }
 
 TEST_CASE("heap: compaction agrees with a granule map over random calls, and every byte moves along") {
-  std::mt19937 random(seed_of_run());
+  std::mt19937 random = shmoe::test::fresh_random();
   std::size_t moved = 0;
   for (int run = 0; run < 20; ++run) {
     Filled filled(256);
@@ -257,7 +258,7 @@ TEST_CASE("heap: the mixed scenario stays as full after defragmentation as it wa
   constexpr std::uint64_t kRegion = 10'747'904'000;
   constexpr std::uint64_t kRemoved = 4'440'204'957;
   constexpr std::uint64_t kTotal = 10'737'332'006;
-  std::mt19937 random(seed_of_run());
+  std::mt19937 random = shmoe::test::fresh_random();
   const std::vector<std::uint64_t> even = drawn(random, 14, kRemoved);
   const std::vector<std::uint64_t> odd = drawn(random, 13, kTotal - kRemoved);
   Heap heap(Offset{0}, Bytes{kRegion});

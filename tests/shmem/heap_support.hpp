@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,14 +55,6 @@ inline bool consistent(const Heap& heap, std::uint64_t begin) {
   });
   return ok && end == begin + heap.capacity().value() && heap.free_bytes() == Bytes{free} &&
          heap.used() == Bytes{used} && heap.largest_free() == Bytes{largest};
-}
-
-/// Of SHMOE_TEST_SEED, else fresh; printed.
-inline std::uint32_t seed_of_run() {
-  const char* given = std::getenv("SHMOE_TEST_SEED");
-  const auto seed = given != nullptr ? static_cast<std::uint32_t>(std::stoul(given)) : std::random_device{}();
-  MESSAGE("seed " << seed << "; SHMOE_TEST_SEED repeats a run");
-  return seed;
 }
 
 }  // namespace shmoe::shmem::test

@@ -57,10 +57,14 @@ TEST_CASE("slots: a number, source, buffer or event that does not exist breaks t
   const SlotPlan plan = plan_of(3, 2);
   CHECK_THROWS_AS((void)plan.offset_of(Slot{plan.size()}), ContractViolation);
   CHECK_THROWS_AS((void)plan.offset_of(Slot{0xFFFF'FFFFU}), ContractViolation);
-  CHECK_THROWS_AS((void)plan.barrier().at(2, Rank{0}), ContractViolation);
-  CHECK_THROWS_AS((void)plan.barrier().at(0, Rank{3}), ContractViolation);
-  CHECK_THROWS_AS((void)plan.barrier().at(0, Rank{-1}), ContractViolation);
-  CHECK_THROWS_AS((void)plan.flag().at(0, Rank{0}, 2), ContractViolation);
+  CHECK_THROWS_WITH_AS((void)plan.barrier().at(2, Rank{0}),
+                       doctest::Contains("slot barrier[2][0][0] of a family of 2 x 3 x 1"), ContractViolation);
+  CHECK_THROWS_WITH_AS((void)plan.barrier().at(0, Rank{3}),
+                       doctest::Contains("slot barrier[0][3][0] of a family of 2 x 3 x 1"), ContractViolation);
+  CHECK_THROWS_WITH_AS((void)plan.barrier().at(0, Rank{-1}),
+                       doctest::Contains("slot barrier[0][-1][0] of a family of 2 x 3 x 1"), ContractViolation);
+  CHECK_THROWS_WITH_AS((void)plan.flag().at(0, Rank{0}, 2),
+                       doctest::Contains("slot flag[0][0][2] of a family of 2 x 3 x 2"), ContractViolation);
   try {
     (void)plan.flag().at(1, Rank{7}, 0);
     FAIL("no violation");
@@ -74,7 +78,8 @@ TEST_CASE("slots: families that overlap are refused, neighbours are not") {
   plan.declare({.name = "a", .base = Offset{1024}, .buffers = 2, .sources = 4, .events = 3});  // 24 slots, 768 bytes
   for (const std::uint64_t base : {1024U, 1024U + 736U, 1024U - 32U, 1024U - 64U + 32U}) {
     CAPTURE(base);
-    CHECK_THROWS_AS(plan.declare({.name = "b", .base = Offset{base}, .events = 2}), ContractViolation);
+    CHECK_THROWS_WITH_AS(plan.declare({.name = "b", .base = Offset{base}, .events = 2}),
+                         doctest::Contains("slot families b and a overlap"), ContractViolation);
   }
   CHECK(plan.size() == 24);
   CHECK(plan.ledger_size() == 24);
@@ -87,17 +92,21 @@ TEST_CASE("slots: families that overlap are refused, neighbours are not") {
   CHECK(plan.families().size() == 3);
   // The published families leave no room for another in their regions.
   SlotPlan published = plan_of(2, 2);
-  CHECK_THROWS_AS(published.declare({.name = "x", .base = Offset{0x1F020}}), ContractViolation);
+  CHECK_THROWS_WITH_AS(published.declare({.name = "x", .base = Offset{0x1F020}}),
+                       doctest::Contains("slot families x and barrier overlap"), ContractViolation);
 }
 
 TEST_CASE("slots: a family is found by its name; names are given once, places are whole slots") {
   SlotPlan plan = plan_of(2, 2);
   CHECK(plan.family("barrier").first == plan.barrier().first);
-  CHECK_THROWS_AS((void)plan.family("token"), ContractViolation);
+  CHECK_THROWS_WITH_AS((void)plan.family("token"), doctest::Contains("no slot family has the name token"),
+                       ContractViolation);
   const std::uint64_t before = plan.digest();
   CHECK(before == plan_of(2, 2).digest());
-  CHECK_THROWS_AS(plan.declare({.name = "flag", .base = Offset{0}}), ContractViolation);
-  CHECK_THROWS_AS(plan.declare({.name = "token", .base = Offset{16}}), ContractViolation);
+  CHECK_THROWS_WITH_AS(plan.declare({.name = "flag", .base = Offset{0}}),
+                       doctest::Contains("two slot families with the name flag"), ContractViolation);
+  CHECK_THROWS_WITH_AS(plan.declare({.name = "token", .base = Offset{16}}),
+                       doctest::Contains("slot family token begins at 0x10, no multiple of 32"), ContractViolation);
   plan.declare({.name = "token", .base = Offset{32}, .sources = 2, .events = 3});
   CHECK(plan.family("token").at(0, Rank{1}, 2) == Slot{plan.size() - 1});
   CHECK(plan.digest() != before);
@@ -169,9 +178,9 @@ TEST_CASE("slots: a credit is set by its source and reset by its owner, and by n
   const Slot flag = plan.declare({.name = "flag", .base = Offset{4096}, .sources = 4}).at(0, Rank{2});
   CHECK(!plan.family_of(flag).goes_back());
   CHECK(plan.writer_of(flag, Rank{1}, Side::owner) == Rank{2});
-  CHECK_THROWS_AS(
+  CHECK_THROWS_WITH_AS(
       plan.declare({.name = "sum", .base = Offset{8192}, .writers = Writers::source_and_owner, .op = SignalOp::add}),
-      ContractViolation);
+      doctest::Contains("slot family sum of source_and_owner is declared for add"), ContractViolation);
 }
 
 TEST_CASE("slots: whose signal a wait needs") {

@@ -1,10 +1,11 @@
-"""The gate on `Order:` labels: who puts, notifies or waits says what is ordered before what."""
+"""The gates on labels of public comments: what is ordered before what, and what can go wrong."""
 
 import re
 from dataclasses import dataclass
 
-_NAME = re.compile(r"(?<![\w:.>~])((?:wait|notify|signal|put|fence|quiet|barrier|sync_all)(?:_\w+)?"
+_ORDERING = re.compile(r"(?<![\w:.>~])((?:wait|notify|signal|put|fence|quiet|barrier|sync_all)(?:_\w+)?"
                    r"|get|read|test|check_flag|launch|abort|free|communicator|finalize)\s*\(")
+_FUNCTION = re.compile(r"(?<![\w:.>~])(\w+)\s*\(")
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.M)
 _CLASS = re.compile(r"\b(class|struct|union)\s+[\w:]+")
 
@@ -32,10 +33,11 @@ def _scope_of(head, line):
     return _Scope("other", "private", line)
 
 
-def _declarations(code):
-    """Yields (line, line of the class or None, text before the name, text from the name on) of public functions."""
+def _declarations(code, name):
+    """Yields (line, line of the class or None, text before the name, text from the name on) of public functions that
+    `name` finds."""
     code = _DIRECTIVE.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), code)
-    names = {found.start(1) for found in _NAME.finditer(code)}
+    names = {found.start(1) for found in name.finditer(code)}
     scopes, pending = [], None
     head_start = 0  # where the text of the current declaration starts
     parens = 0
@@ -100,27 +102,43 @@ def _section_comment(lines, at, floor):
     return []
 
 
-def _has_order(lines, number, class_line):
+def _has_label(label, lines, number, class_line):
     at = number - 1
     floor = class_line or 0
-    if _order_in(_block_above(lines, at, floor)):
+    if _label_in(label, _block_above(lines, at, floor)):
         return True
     if class_line is None:
         return False
-    return _order_in(_section_comment(lines, at, floor)) or _order_in(_block_above(lines, class_line - 1, 0))
+    return (_label_in(label, _section_comment(lines, at, floor))
+            or _label_in(label, _block_above(lines, class_line - 1, 0)))
 
 
-def _order_in(lines):
-    return any(re.match(r"\s*//[/!]?.*\bOrder:", line) for line in lines)
+def _label_in(label, lines):
+    return any(re.match(rf"\s*//[/!]?.*\b{label}:", line) for line in lines)
 
 
-def check_order(tree):
-    """a public function that puts, gets, notifies, fences, waits or ends says its order in an `Order:` line"""
+def _unlabelled(tree, label, name, is_exempt):
     found = []
     for s in tree.headers("shmem", "runtime", "ops"):
         if "/detail/" in s.path:
             continue
-        for line, class_line, head, tail in _declarations(s.code):
-            if not _is_exempt(head, tail) and not _has_order(s.lines, line, class_line):
+        for line, class_line, head, tail in _declarations(s.code, name):
+            if not is_exempt(head, tail) and not _has_label(label, s.lines, line, class_line):
                 found.append(s.where(line))
     return found
+
+
+def check_order(tree):
+    """a public function that puts, gets, notifies, fences, waits or ends says its order in an `Order:` line"""
+    return _unlabelled(tree, "Order", _ORDERING, _is_exempt)
+
+
+def _cannot_fail(head, tail):
+    # An override fails as its base does.
+    returns = re.search(r"(?<![\w<:])(?:shmem::)?Result<[^;={}]*>\s*$", head)
+    return not returns or bool(re.search(r"\boverride\b|=\s*delete", tail))
+
+
+def check_errors(tree):
+    """a public function that returns a Result says in an `Errors:` line which errors and when"""
+    return _unlabelled(tree, "Errors", _FUNCTION, _cannot_fail)

@@ -2,6 +2,7 @@
 
 import code_gates
 import lesson_gates
+import operator_gate
 import order_gate
 import text_gates
 
@@ -13,6 +14,8 @@ GATES = {
     "layering": code_gates.check_layering,
     "pragma-once": code_gates.check_pragma_once,
     "headers": code_gates.check_headers,
+    "listed": code_gates.check_listed,
+    "operators": operator_gate.check_operators,
     "order": order_gate.check_order,
     "lessons": lesson_gates.check_lessons,
     "listings": lesson_gates.check_listings,

@@ -1,31 +1,38 @@
 #include "ops/skeleton.hpp"
 
+#include "ops/ep/place.hpp"
 #include "ops/registry.hpp"
 
 namespace shmoe::ops {
 
 namespace {
 
-constexpr std::uint32_t kSent = 1;  // the only phase
+constexpr std::uint32_t kRotateSent = 1;  // the only phase
+
+/// What only this rank can see.
+std::optional<Error> rotate_fault(const runtime::Communicator& comm, const RotateArgs& args) {
+  const auto bytes = static_cast<std::int64_t>(args.row.size());
+  const RowBuffer inbox{.name = "inbox", .at = args.inbox, .rows = bytes, .row_bytes = 1};
+  if (std::optional<Error> fault = place_fault(inbox, comm)) return fault;
+  return overlap_fault({"row", args.row}, own_part(inbox, comm), comm.rank());
+}
 
 }  // namespace
 
+std::vector<std::vector<std::byte>> rotate_reference(const std::vector<std::vector<std::byte>>& rows) {
+  std::vector<std::vector<std::byte>> inboxes(rows.size());
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) inboxes[(rank + 1) % rows.size()] = rows[rank];
+  return inboxes;
+}
+
 runtime::WorkspaceSize workspace_size(const runtime::Communicator& /*comm*/, const RotateArgs& /*args*/) { return {}; }
 
-Handshake rotate_handshake(const RotateArgs& args, const shmem::BlockMap& map, Rank rank, std::uint64_t heap_history) {
+Handshake rotate_handshake(const runtime::Communicator& comm, const RotateArgs& args) {
   runtime::CallCard card("rotate");
   card.with("row bytes", static_cast<std::int64_t>(args.row.size()))
       .with("inbox offset", static_cast<std::int64_t>(args.inbox.value()))
-      .with("heap history", static_cast<std::int64_t>(heap_history));
-  Handshake handshake{card, std::nullopt};
-  const std::uint64_t size = map.size.value();
-  if (args.inbox.value() > size || args.row.size() > size - args.inbox.value()) {
-    handshake.fault = fault_of(
-        rank, Errc::invalid_argument,
-        fmt::format("{} bytes at offset {} reach past the end of the block ({} bytes): take the inbox from allocate",
-                    args.row.size(), args.inbox, size));
-  }
-  return handshake;
+      .with("heap history", static_cast<std::int64_t>(comm.heap_history()));
+  return {card, rotate_fault(comm, args)};
 }
 
 void rotate_kernel(runtime::CoreContext& context, const RotateArgs& args, const Handshake& handshake) {
@@ -41,13 +48,13 @@ void rotate_kernel(runtime::CoreContext& context, const RotateArgs& args, const 
   if (part.size() > 0) {
     context.put(right, args.inbox + Bytes{first}, args.row.subspan(first, static_cast<std::size_t>(part.size())));
   }
-  sync.set_flag(right, event, kSent);
-  sync.wait_flag(left, event, kSent).ordering_only();  // the host reads the inbox, after SyncAll
+  sync.set_flag(right, event, kRotateSent);
+  sync.wait_flag(left, event, kRotateSent).ordering_only();  // the host reads the inbox, after SyncAll
   context.sync_all();
 }
 
 Result<void> rotate(runtime::Communicator& comm, const RotateArgs& args) {
-  const Handshake handshake = rotate_handshake(args, comm.map(), comm.rank(), comm.heap_history());
+  const Handshake handshake = rotate_handshake(comm, args);
   return launch_collective(comm, "rotate", handshake,
                            [&](runtime::CoreContext& context) { rotate_kernel(context, args, handshake); });
 }

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "ops/handshake.hpp"
 #include "runtime/communicator.hpp"
@@ -23,11 +24,16 @@ struct RotateArgs {
   Offset inbox;                    // symmetric, as long as the row
 };
 
+/// The sequential answer: what lies in each inbox.
+/// Shapes:  a row for each rank
+std::vector<std::vector<std::byte>> rotate_reference(const std::vector<std::vector<std::byte>>& rows);
+
 /// Shapes:  any length, also none
 /// Order:   parts of the row -> flag; on return the left neighbour's row is readable in the own inbox, and the own row
 ///          may change. Slots: flag [source][core] of the round; a communicator has them for all its cores
 /// Errors:  in safe on every rank the same, and nothing written: mismatch of length, inbox or heaps; invalid_argument where
-///          the inbox reaches past the block. Of waits, each rank its own: peer_lost, aborted, deadline
+///          the inbox lies neither in the heap nor in the user data, over slots, or over the row. Of waits, each rank its
+///          own: peer_lost, aborted, deadline
 Result<void> rotate(runtime::Communicator& comm, const RotateArgs& args);
 
 /// Nothing: a part of the row goes out as it is.
@@ -36,7 +42,7 @@ runtime::WorkspaceSize workspace_size(const runtime::Communicator& comm, const R
 
 /// What this rank brings into the entry barrier.
 /// Order:   sends nothing
-Handshake rotate_handshake(const RotateArgs& args, const shmem::BlockMap& map, Rank rank, std::uint64_t heap_history);
+Handshake rotate_handshake(const runtime::Communicator& comm, const RotateArgs& args);
 
 /// Order:   as rotate.
 void rotate_kernel(runtime::CoreContext& context, const RotateArgs& args, const Handshake& handshake);

@@ -74,7 +74,19 @@ _OP = '''#pragma once
 
 #include "runtime/world.hpp"
 
+namespace shmoe {
+template <class T>
+class Result;
+}
+namespace shmoe::runtime {
+class Communicator;
+}
+
 namespace shmoe::ops {
+
+struct TellArgs {};
+/// An operator that has all it needs.
+Result<void> tell(runtime::Communicator& comm, const TellArgs& args);
 
 /// Name in the log, where "std::atomic" and 'futex' are only words.
 inline const char* name() { return "std::this_thread::sleep_for futex"; }
@@ -148,7 +160,12 @@ GOOD = {
     "apps/01_ring/README.md": _README,
     "apps/01_ring/CMakeLists.txt": "add_test(NAME lesson_01 COMMAND ring)\n",
     "tests/shmem/inner_test.cpp": '#include "shmem/detail/inner.hpp"\n',
-    "tests/ops/op_test.cpp": '#include "ops/op.hpp"\n#include "runtime/check/checker.hpp"\n',
+    "tests/shmem/CMakeLists.txt": "shmoe_test(NAME shmem SOURCES inner_test.cpp flag_test.cpp)\n",
+    "tests/ops/op_test.cpp":
+        '#include "ops/op.hpp"\n#include "runtime/check/checker.hpp"\n\nauto done = shmoe::ops::tell(comm, {});\n',
+    "tests/ops/CMakeLists.txt": "shmoe_test(NAME ops SOURCES op_test.cpp)\n",
+    "apps/check/programs.cpp": '#include "ops/op.hpp"\n\nauto done = shmoe::ops::tell(comm, {});\n',
+    "scripts/mutate/schemata.py": 'FILES = {"ops/op.cpp": ("context.", None)}\n',
     "scripts/x.sh": "#!/usr/bin/env bash\nset -euo pipefail\nfolder=$(mktemp -d /tmp/x.XXXXXX)\necho \"$folder\"\n",
     "scripts/x.py": "print(1)\n",
 }
@@ -164,7 +181,7 @@ FAULTS = [
     ("atomics", "apps/01_ring/ring.cpp", "// [main]", "void fence() { __atomic_thread_fence(0); }\n\n// [main]"),
     ("atomics", "bootstrap/wait.cpp", None, "int nap() { return usleep(1); }  // lint: allow(atomics)\n"),
     ("sleeps", "tests/shmem/flag_test.cpp", None, "void nap() { std::this_thread::sleep_for(x); }\n"),
-    ("sleeps", "tests/ops/op_test.cpp", None, "void nap() { sleep(1); }\n"),
+    ("sleeps", "tests/ops/op_test.cpp", "auto done", "void nap() { sleep(1); }\n\nauto done"),
     ("times", "shmem/flag.cpp", None, "constexpr std::chrono::milliseconds kLimit{500};\n"),
     ("times", "bootstrap/wait.cpp", None, "constexpr std::chrono::seconds kLimit{5};\n"),
     ("times", "ops/op.cpp", None, "\nconstexpr auto kLimit = 5s;\n"),
@@ -179,10 +196,15 @@ FAULTS = [
     ("layering", "ops/op.cpp", None, '#include "apps/01_ring/ring.hpp"\n'),
     ("layering", "apps/01_ring/ring.cpp", '#include "ops/op.hpp"', '#include "tests/ops/help.hpp"'),
     ("layering", "runtime/world.cpp", None, '#include "shmem/detail/inner.hpp"\n'),
-    ("layering", "tests/ops/op_test.cpp", None, '#include "shmem/detail/inner.hpp"\n'),
+    ("layering", "tests/ops/inner.cpp", None, '#include "shmem/detail/inner.hpp"\n'),
     ("layering", "shmem/flag.cpp", None, '#include "flag.hpp"\n'),
     ("pragma-once", "bootstrap/launch.hpp", None, "#ifndef LAUNCH\n#define LAUNCH\n#endif\n"),
     ("headers", "bootstrap/launch.hpp", None, "#pragma once\n\nstd::string name();\n"),
+    ("listed", "tests/ops/tell_test.cpp", None, '#include "ops/op.hpp"\n'),
+    ("listed", "tests/ops/CMakeLists.txt", "op_test.cpp", "other_op_test.cpp"),
+    ("operators", "tests/ops/op_test.cpp", "tell(", "tells("),
+    ("operators", "apps/check/programs.cpp", "tell(", "tells("),
+    ("operators", "scripts/mutate/schemata.py", "op.cpp", "other.cpp"),
     ("order", "ops/op.hpp", "inline const", "void signal_all(int rank);\n\ninline const"),
     ("order", "ops/op.hpp", "/// Name", "/// Puts.\ntemplate <class T, int N = 3>\nvoid put(T value);\n\n/// Name"),
     ("order", "runtime/launcher.hpp", None, "#pragma once\n\nstruct Launcher {\n  int finalize();\n};\n"),

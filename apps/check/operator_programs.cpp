@@ -43,22 +43,25 @@ Program ep_program(std::string name, std::string what, Load load, std::vector<St
           }};
 }
 
+/// The program to copy. Results are read by `get`, which the checker sees, and compared with the reference.
 Body rotate(const Setting& setting) {
   return [rounds = setting.rounds](Communicator& comm) -> Result<void> {
-    Result<Offset> inbox = comm.allocate(Bytes{64});
-    if (!inbox) return std::move(inbox).error();
-    const std::int32_t left = (comm.rank().value() + comm.ranks() - 1) % comm.ranks();
-    for (std::int32_t round = 1; round <= rounds; ++round) {
-      const std::int32_t row[] = {round, comm.rank().value(), round + comm.rank().value()};
-      const std::int32_t expected[] = {round, left, round + left};
-      Result<void> sent = ops::rotate(comm, {.row = std::as_bytes(std::span{row}), .inbox = *inbox});
-      if (!sent) return sent;
-      std::int32_t seen[3] = {};
-      Result<void> read = comm.launch("look", [&](runtime::CoreContext& context) {
-        if (context.core() == Core{0}) context.get(context.rank(), *inbox, seen, shmem::Witness::own());
+    const Result<Offset> inbox = comm.allocate(Bytes{64});
+    if (!inbox) return inbox.error();
+    for (int round = 1; round <= rounds; ++round) {
+      std::vector<std::vector<std::byte>> rows;
+      for (int rank = 0; rank < comm.ranks(); ++rank) {
+        rows.push_back({std::byte(round), std::byte(rank), std::byte(round + rank)});
+      }
+      if (Result<void> done = ops::rotate(comm, {.row = rows[comm.rank().index()], .inbox = *inbox}); !done)
+        return done;
+      const std::vector<std::byte> expected = ops::rotate_reference(rows)[comm.rank().index()];
+      std::vector<std::byte> seen(expected.size());
+      const Result<void> read = comm.launch("look", [&](runtime::CoreContext& context) {
+        if (context.core() == Core{0}) context.get(context.rank(), *inbox, std::span{seen}, shmem::Witness::own());
       });
       if (!read) return read;
-      if (!std::equal(std::begin(seen), std::end(seen), std::begin(expected))) {
+      if (seen != expected) {
         return Error{.code = Errc::mismatch, .context = fmt::format("wrong row on rank {}", comm.rank())};
       }
     }

@@ -127,6 +127,18 @@ def check_pragma_once(tree):
     return found
 
 
+def check_listed(tree):
+    """a test stands in the CMakeLists.txt of its folder: what is not built is not run"""
+    lists = {s.path: s.text for s in tree.sources if s.path.endswith("CMakeLists.txt")}
+    found = []
+    for s in tree.cpp("tests"):
+        path = PurePosixPath(s.path)
+        listed = lists.get(f"{path.parent}/CMakeLists.txt", "")
+        if path.stem.endswith("_test") and not re.search(rf"(?<![\w/]){re.escape(path.name)}\b", listed):
+            found.append(f"{s.path}: not in {path.parent}/CMakeLists.txt")
+    return found
+
+
 def _compiler_flags():
     flags = ["-std=c++20"]
     for package in ("libhwy", "spdlog", "ompi-c"):

@@ -3,6 +3,7 @@
 import code_gates
 import label_gates
 import lesson_gates
+import operator_gate
 import text_gates
 
 GATES = {
@@ -13,6 +14,8 @@ GATES = {
     "layering": code_gates.check_layering,
     "pragma-once": code_gates.check_pragma_once,
     "headers": code_gates.check_headers,
+    "listed": code_gates.check_listed,
+    "operators": operator_gate.check_operators,
     "order": label_gates.check_order,
     "errors": label_gates.check_errors,
     "lessons": lesson_gates.check_lessons,

@@ -55,6 +55,15 @@ Error cannot_fork(int reason) {
   report_and_exit(report, errno);
 }
 
+/// What to do about a program that cannot be run.
+std::string advice_on(const std::string& program, int reason) {
+  if (reason == EACCES) return "give a program and not a folder, and one that may be executed (chmod +x)";
+  if (reason == ENOEXEC) return "a script needs a first line such as #!/bin/sh";
+  if (program.find('/') == program.npos)
+    return fmt::format("no folder of PATH has it; one in this folder is ./{}", program);
+  return "give its path as seen from this folder, or build it first";
+}
+
 /// 0 once the program runs, else why it does not.
 int exec_failure(int report) {
   int reason = 0;
@@ -94,7 +103,10 @@ Result<Child> start_child(const ChildPlan& plan) {
   report->write.reset();
   if (const int reason = exec_failure(report->read.get()); reason != 0) {
     ::waitpid(pid, nullptr, 0);
-    return Error{Errc::invalid_argument, fmt::format("cannot run '{}'", plan.command.front()), {}, reason};
+    return Error{Errc::invalid_argument,
+                 fmt::format("cannot run '{}': {}", plan.command.front(), advice_on(plan.command.front(), reason)),
+                 {},
+                 reason};
   }
   return Child{pid, std::move(out->read), std::move(err->read)};
 }

@@ -30,8 +30,8 @@ int clean(bool dry_run) {
   for (const std::string& name : report->live) fmt::print("kept {}: in use, or just being created\n", name);
   for (const std::string& name : report->foreign) fmt::print("skipped {}: it belongs to another user\n", name);
   for (const std::string& name : report->odd) fmt::print("skipped {}: nothing that shmoe makes\n", name);
-  fmt::print("{} {}, {} in use, {} of other users, {} odd\n", report->removed.size(), dry_run ? "stale" : "removed",
-             report->live.size(), report->foreign.size(), report->odd.size());
+  fmt::print("{} {}, {} in use, {} of other users, {} not made by shmoe\n", report->removed.size(),
+             dry_run ? "stale" : "removed", report->live.size(), report->foreign.size(), report->odd.size());
   return 0;
 }
 

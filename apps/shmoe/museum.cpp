@@ -316,7 +316,6 @@ void add_name(CLI::App& command, MuseumOptions& options) {
   command.add_option("EXHIBIT", options.names, "names as in `shmoe museum list`, or all")
       ->transform(as_listed, "")
       ->required()
-      ->expected(1, 1000)
       ->type_name("NAME...|all");
 }
 

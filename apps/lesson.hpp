@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -47,12 +48,20 @@ inline int exit_code(Errc code) {
   return code == Errc::deadlock ? kExitDeadlock : 1;
 }
 
+/// The program that starts ranks, as the shell of whoever started `path` finds it: beside the lesson in the build folder.
+inline std::string launcher_for(std::string_view path) {
+  const std::filesystem::path beside = std::filesystem::path(path).parent_path() / "shmoe" / "shmoe";
+  std::error_code unreadable;
+  return std::filesystem::is_regular_file(beside, unreadable) ? beside.native() : "shmoe";
+}
+
 /// `path` is how the program was started.
 inline std::string usage(std::string_view path, const Plan& plan) {
   std::string options;
   for (const std::string_view option : plan.options) options += fmt::format(" [{}]", option);
   const std::string_view program = path.substr(path.find_last_of('/') + 1);
-  std::string text = fmt::format("usage: shmoe run --no-prefix -n {} -- {}{}\n", plan.ranks, path, options);
+  std::string text =
+      fmt::format("usage: {} run --no-prefix -n {} -- {}{}\n", launcher_for(path), plan.ranks, path, options);
   text += fmt::format("       mpirun --oversubscribe -np {} {}{}\n", plan.ranks, path, options);
   text += fmt::format("ranks: {}{}\n", plan.ranks, plan.more_ranks ? " or more" : "");
   text += fmt::format("apps/{}/README.md tells what the program shows and what each option does\n", program);
@@ -89,8 +98,8 @@ inline Result<void> run_in(runtime::World& world, const Options& options, const 
 /// "this lesson runs on 2 ranks, not on 3; ...", or nothing where the job has as many as it must.
 inline std::optional<std::string> wrong_size(std::int32_t ranks, const Plan& plan, std::string_view path) {
   if (ranks == plan.ranks || (ranks > plan.ranks && plan.more_ranks)) return std::nullopt;
-  return fmt::format("this lesson runs on {} ranks{}, not on {}; start it with: shmoe run -n {} -- {}", plan.ranks,
-                     plan.more_ranks ? " or more" : "", ranks, plan.ranks, path);
+  return fmt::format("this lesson runs on {} ranks{}, not on {}; start it with: {} run -n {} -- {}", plan.ranks,
+                     plan.more_ranks ? " or more" : "", ranks, launcher_for(path), plan.ranks, path);
 }
 
 }  // namespace detail
@@ -119,7 +128,8 @@ inline int run(int argc, char** argv, const Plan& plan, const Body& body, const 
     }
     for (const std::string_view option : options.given()) {
       if (std::ranges::count(plan.options, option) != 0) continue;
-      runtime::tell_alike([&] { say(fmt::format("{} is no option here; see --help", option)); });
+      const std::string known = plan.options.empty() ? "none" : fmt::format("{}", fmt::join(plan.options, ", "));
+      runtime::tell_alike([&] { say(fmt::format("{} is no option here, there is {}; see --help", option, known)); });
       return 1;
     }
     Result<std::unique_ptr<runtime::World>> world = detail::start(plan, options, adjust);

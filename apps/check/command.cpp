@@ -8,6 +8,7 @@
 #include "apps/check/help.hpp"
 #include "apps/check/recordings.hpp"
 #include "apps/check/report.hpp"
+#include "apps/check/usage_fault.hpp"
 #include "apps/shmoe/say.hpp"
 
 namespace shmoe::apps {
@@ -225,13 +226,6 @@ void add_check_command(CLI::App& app, Programs programs, const CheckCommand& com
   add_on_text(app, shared, "explain", detail::kExplain, false,
               [shared](const std::string& text) { return explain_recording(shared->programs, text); });
   app.footer(detail::kGuarantees);  // at last, because commands take over the one of their App
-}
-
-std::string usage_fault(const CLI::App& understood, const CLI::ParseError& error) {
-  const std::vector<std::string> rest = understood.remaining();
-  const bool has_commands = !understood.get_subcommands([](const CLI::App*) { return true; }).empty();
-  if (!has_commands || rest.empty() || rest.front().starts_with("-")) return error.what();
-  return fmt::format("there is no command '{}'", rest.front());
 }
 
 int check_main(int argc, char** argv, const std::string& name, Programs programs) {

@@ -22,9 +22,6 @@ struct CheckCommand {
 /// Gives `app` the commands list, run, replay, shrink and explain. The programs are copied.
 void add_check_command(CLI::App& app, Programs programs, const CheckCommand& command);
 
-/// What is wrong with a command line, for the last command in it that was understood.
-std::string usage_fault(const CLI::App& understood, const CLI::ParseError& error);
-
 /// The main function of a program that does nothing else. Returns the exit code.
 int check_main(int argc, char** argv, const std::string& name, Programs programs);
 

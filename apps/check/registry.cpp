@@ -1,34 +1,19 @@
 #include "apps/check/registry.hpp"
 
 #include <algorithm>
-#include <numeric>
+
+#include "apps/check/nearest_name.hpp"
 
 namespace shmoe::apps {
 namespace {
 
 using runtime::check::Program;
 
-/// Letters to insert, drop or change.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 std::string suggestion(Programs programs, std::string_view name) {
-  const auto far = [name](const Program& program) { return distance(program.name, name); };
-  const auto nearest = std::ranges::min_element(programs, {}, far);
-  if (nearest == programs.end() || far(*nearest) > std::max<std::size_t>(2, name.size() / 2)) return "";
-  return fmt::format("did you mean {}? ", nearest->name);
+  std::vector<std::string> names;
+  for (const Program& program : programs) names.push_back(program.name);
+  const auto nearest = nearest_name(names, name);
+  return nearest ? fmt::format("did you mean {}? ", *nearest) : "";
 }
 
 }  // namespace
@@ -37,7 +22,7 @@ Result<const Program*> find_program(Programs programs, std::string_view name) {
   const auto found = std::ranges::find(programs, name, &Program::name);
   if (found != programs.end()) return &*found;
   return Error{.code = Errc::not_found,
-               .context = fmt::format("there is no program \"{}\": {}\"list\" names those there are", name,
+               .context = fmt::format("there is no program \"{}\": {}`check list` names those there are", name,
                                       suggestion(programs, name))};
 }
 

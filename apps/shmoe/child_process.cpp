@@ -55,6 +55,18 @@ Error cannot_fork(int reason) {
   report_and_exit(report, errno);
 }
 
+/// What to do about a program that cannot be run.
+/// Beside the program itself a rank needs an empty standard input, and shmoe finds itself in /proc.
+std::string advice_on(const std::string& program, int reason) {
+  if (::access("/dev/null", R_OK) != 0) return "there is no /dev/null";
+  if (program == "/proc/self/exe" && ::access(program.c_str(), X_OK) != 0) return "mount /proc";
+  if (reason == EACCES) return "give a program and not a folder, and one that may be executed (chmod +x)";
+  if (reason == ENOEXEC) return "a script needs a first line such as #!/bin/sh";
+  if (program.find('/') == program.npos)
+    return fmt::format("no folder of PATH has it; one in this folder is ./{}", program);
+  return "give its path as seen from this folder, or build it first";
+}
+
 /// 0 once the program runs, else why it does not.
 int exec_failure(int report) {
   int reason = 0;
@@ -63,14 +75,6 @@ int exec_failure(int report) {
     got = ::read(report, &reason, sizeof reason);
   } while (got < 0 && errno == EINTR);
   return got == static_cast<ssize_t>(sizeof reason) ? reason : 0;
-}
-
-/// Beside the program itself a rank needs an empty standard input, and shmoe finds itself in /proc.
-std::string cannot_run(const std::string& program) {
-  std::string text = fmt::format("cannot run '{}'", program);
-  if (::access("/dev/null", R_OK) != 0) text += ": there is no /dev/null";
-  if (program == "/proc/self/exe" && ::access(program.c_str(), X_OK) != 0) text += ": mount /proc";
-  return text;
 }
 
 [[noreturn]] void guard(int lifeline) {
@@ -103,7 +107,10 @@ Result<Child> start_child(const ChildPlan& plan) {
   report->write.reset();
   if (const int reason = exec_failure(report->read.get()); reason != 0) {
     ::waitpid(pid, nullptr, 0);
-    return Error{Errc::invalid_argument, cannot_run(plan.command.front()), {}, reason};
+    return Error{Errc::invalid_argument,
+                 fmt::format("cannot run '{}': {}", plan.command.front(), advice_on(plan.command.front(), reason)),
+                 {},
+                 reason};
   }
   return Child{pid, std::move(out->read), std::move(err->read)};
 }

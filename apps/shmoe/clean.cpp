@@ -31,8 +31,8 @@ int clean(bool dry_run) {
   if (!report->foreign.empty())
     fmt::print("skipped {} of other users: whoever owns it runs `shmoe clean`\n", report->foreign.size());
   for (const std::string& name : report->odd) fmt::print("skipped {}: nothing that shmoe makes\n", name);
-  fmt::print("{} {}, {} in use, {} of other users, {} odd\n", report->removed.size(), dry_run ? "stale" : "removed",
-             report->live.size(), report->foreign.size(), report->odd.size());
+  fmt::print("{} {}, {} in use, {} of other users, {} not made by shmoe\n", report->removed.size(),
+             dry_run ? "stale" : "removed", report->live.size(), report->foreign.size(), report->odd.size());
   return 0;
 }
 

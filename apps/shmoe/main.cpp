@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "apps/check/command.hpp"
+#include "apps/check/usage_fault.hpp"
 #include "apps/shmoe/command.hpp"
 #include "runtime/config.hpp"
 #include "runtime/telling.hpp"
@@ -24,7 +25,11 @@ constexpr const char* kDescription =
     "  shmoe check run all            search schedules for deadlocks and races\n"
     "  shmoe museum run all           bugs of signal protocols, each with its verdict and cause\n"
     "  mpirun -np 2 shmoe bench ep    how fast, beside MPI and the limits of the machine\n"
-    "  shmoe moe --help               more about one command";
+    "  shmoe moe --help               more about one command\n\n"
+    "New to this? The lessons begin with apps/01_notify_wait/README.md of the sources; doc/terms.md has the words "
+    "(rank, "
+    "core,\n"
+    "slot, put, fence, dispatch, ...) in a sentence each.";
 
 /// What stands behind the first "--" of `shmoe run`; the program's options are none of ours.
 std::vector<std::string> split_dashes(std::vector<std::string>& words) {
@@ -42,7 +47,7 @@ class ShortCommands : public CLI::Formatter {
   std::string make_usage(const CLI::App* app, std::string name) const override {
     std::string usage = CLI::Formatter::make_usage(app, std::move(name));
     if (app->get_prefix_command()) usage.insert(usage.find_last_not_of('\n') + 1, " -- PROGRAM [ARGS]");
-    return usage;
+    return '\n' + usage;
   }
   std::string make_subcommand(const CLI::App* command) const override {
     const std::string description = command->get_description();
@@ -67,7 +72,7 @@ std::string suggestion(const CLI::App& command, std::string_view fault) {
 std::string fault_of(const CLI::App& app, const Invocation& invocation, const CLI::ParseError& error) {
   const auto chosen = app.get_subcommands();
   if (chosen.empty() && invocation.words.size() > 1 && !invocation.words[1].starts_with("-")) {
-    return fmt::format("shmoe: there is no command '{}'; see shmoe --help", invocation.words[1]);
+    return fmt::format("shmoe: {}; see shmoe --help", unknown_command(app, invocation.words[1]));
   }
   std::string command = "shmoe";
   const CLI::App* last = &app;
@@ -77,7 +82,9 @@ std::string fault_of(const CLI::App& app, const Invocation& invocation, const CL
   }
   const std::string fault = one_line(usage_fault(*last, error));
   const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-  return fmt::format("{}: {}{}; see {} --help", command, fault, unknown ? suggestion(*last, fault) : "", command);
+  const bool as_mpirun = last->get_option_no_throw("--ranks") != nullptr && std::ranges::count(invocation.words, "-np");
+  const std::string advice = as_mpirun ? "; -np is mpirun's, here it is -n" : unknown ? suggestion(*last, fault) : "";
+  return fmt::format("{}: {}{}; see {} --help", command, fault, advice, command);
 }
 
 int refuse(const CLI::App& app, const Invocation& invocation, const CLI::ParseError& error) {

@@ -313,10 +313,10 @@ void add_name(CLI::App& command, MuseumOptions& options) {
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
     return name == "ALL" ? std::string("all") : name;
   };
-  command.add_option("EXHIBIT", options.names, "names, or all")
+  command.add_option("EXHIBIT", options.names, "names as in `shmoe museum list`, or all")
       ->transform(as_listed, "")
       ->required()
-      ->expected(1, 1000);
+      ->type_name("NAME...|all");
 }
 
 }  // namespace
@@ -325,10 +325,14 @@ void add_museum(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<MuseumOptions>();
   CLI::App* command = app.add_subcommand("museum", kDescription);
   command->require_subcommand(1);
-  CLI::App* list_command = command->add_subcommand("list", "every exhibit, with the verdict and cause it shows");
+  CLI::App* list_command =
+      command->add_subcommand("list", "Names every exhibit, with the verdict and cause that it shows.");
   list_command->add_flag("--json", options->json, "as one JSON object");
   list_command->callback([=, &invocation] { invocation.exit_code = list(*options); });
-  CLI::App* run_command = command->add_subcommand("run", "runs an exhibit, or all, and compares the verdict");
+  CLI::App* run_command =
+      command->add_subcommand("run",
+                              "Runs exhibits and compares each verdict and cause with what is written on it.\n\n"
+                              "  shmoe museum run S1 S4\n  shmoe museum run all");
   add_name(*run_command, *options);
   run_command->add_option("--repeat", options->repeat, "how often each runs, default 1")
       ->check(within<std::int32_t>(1, 1000))
@@ -336,7 +340,8 @@ void add_museum(CLI::App& app, Invocation& invocation) {
   run_command->add_flag("--json", options->json, "as one JSON object");
   run_command->add_option("--report", options->report)->group("");
   run_command->callback([=, &invocation] { invocation.exit_code = run(*options); });
-  CLI::App* explain_command = command->add_subcommand("explain", "what goes wrong in an exhibit, and the cure");
+  CLI::App* explain_command = command->add_subcommand(
+      "explain", "Tells what goes wrong in an exhibit, and the cure.\n\n  shmoe museum explain S1");
   add_name(*explain_command, *options);
   explain_command->callback([=, &invocation] { invocation.exit_code = explain(*options); });
 }

@@ -16,6 +16,8 @@ namespace {
 constexpr const char* kDescription =
     "Starts N ranks of a program on this machine and stays until all have ended.\n\n"
     "  shmoe run -n 4 -- ./my_program --its-option\n\n"
+    "Each is a rank. It finds its number, from 0, in SHMOE_RANK, and N in SHMOE_SIZE; programs of this library look "
+    "there.\n"
     "Each line of output carries the rank that wrote it. When a rank is killed or exits non-zero, it is named, the "
     "others\n"
     "get a few seconds to report on their own, then they are ended; the exit code is that of the rank that failed "
@@ -102,6 +104,7 @@ void add_run(CLI::App& app, Invocation& invocation) {
   command->add_flag("--no-prefix", options->no_prefix, "pass lines on as they are");
   command->callback([options, command, &invocation] {
     std::vector<std::string> words = command->remaining();
+    if (!words.empty() && words.front().starts_with("-")) throw CLI::ExtrasError({words.front()});
     words.insert(words.end(), invocation.after_dashes.begin(), invocation.after_dashes.end());
     invocation.exit_code = run(*options, words);
   });

@@ -39,11 +39,11 @@ Result<std::unique_ptr<Strategy>> make_strategy(std::string_view name, std::uint
   if (const auto bound = number("preempt")) {
     return std::unique_ptr<Strategy>(std::make_unique<Bounded>(Bounded::Price::preemptions, *bound));
   }
-  return Error{
-      .code = Errc::invalid_argument,
-      .context = fmt::format("strategy \"{}\": random, pct1 to pct9, delay0 to delay9, preempt0 to preempt9, or "
-                             "portfolio",
-                             name)};
+  return Error{.code = Errc::invalid_argument,
+               .context = fmt::format(
+                   "there is no strategy \"{}\": take random, pct1 to pct9, delay0 to delay9, preempt0 to preempt9, or "
+                   "portfolio",
+                   name)};
 }
 
 Outcome Explorer::explore(std::string_view name, Strategy& strategy, const Budget& budget, const Progress& progress) {

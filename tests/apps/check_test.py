@@ -111,7 +111,7 @@ class Recorded(cli.Case):
 class Refused(cli.Case):
     def test_each_mistake_gives_one_message_and_exit_code_2(self):
         mistakes = {
-            (): "a subcommand is required",
+            (): "a command is missing, one of: list, run, replay, shrink, explain",
             ("hand_over",): "there is no command 'hand_over'",
             ("run",): "required",
             ("run", "hand_ovr"): 'no program "hand_ovr": did you mean hand_over?',

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "bootstrap/text.hpp"
+
 namespace shmoe::bootstrap {
 namespace {
 
@@ -31,7 +33,10 @@ void Packer::text(std::string_view value) {
 }
 
 std::optional<std::span<const std::byte>> Unpacker::bytes(std::size_t count) {
-  if (count > in_.size()) return std::nullopt;
+  if (count > in_.size()) {
+    in_ = {};  // what follows is no longer in its place
+    return std::nullopt;
+  }
   const auto taken = in_.first(count);
   in_ = in_.subspan(count);
   return taken;
@@ -126,9 +131,12 @@ Error decode_error(std::span<const std::byte> bytes) {
   const auto where = in.u32();
   const auto sys = in.u32();
   auto text = in.text();
-  if (!text || *code == 0 || *code > static_cast<std::uint32_t>(Errc::broken_contract)) {
+  if (!text || text->empty() || *code == 0 || *code > static_cast<std::uint32_t>(Errc::broken_contract)) {
     return Error{Errc::io, "a failure was announced that does not parse: start the same build on every rank", {}, 0};
   }
+  // It may be a stranger who listens at the address that was given.
+  std::replace_if(
+      text->begin(), text->end(), [](char c) { return is_control(c) && c != '\n'; }, '?');
   Error error{static_cast<Errc>(*code), std::move(*text), {}, static_cast<int>(*sys)};
   if (static_cast<std::int32_t>(*where) >= 0) error.where = Rank{static_cast<std::int32_t>(*where)};
   return error;

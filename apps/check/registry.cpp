@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "bootstrap/text.hpp"
+
 namespace shmoe::apps {
 namespace {
 
@@ -37,8 +39,8 @@ Result<const Program*> find_program(Programs programs, std::string_view name) {
   const auto found = std::ranges::find(programs, name, &Program::name);
   if (found != programs.end()) return &*found;
   return Error{.code = Errc::not_found,
-               .context = fmt::format("there is no program \"{}\": {}\"list\" names those there are", name,
-                                      suggestion(programs, name))};
+               .context = fmt::format("there is no program {}: {}\"list\" names those there are",
+                                      bootstrap::quoted(name), suggestion(programs, name))};
 }
 
 Result<std::vector<const Program*>> select_programs(Programs programs, std::span<const std::string> names) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "bootstrap/text.hpp"
+
 namespace shmoe::runtime::check {
 namespace {
 
@@ -41,9 +43,8 @@ Result<std::unique_ptr<Strategy>> make_strategy(std::string_view name, std::uint
   }
   return Error{
       .code = Errc::invalid_argument,
-      .context = fmt::format("strategy \"{}\": random, pct1 to pct9, delay0 to delay9, preempt0 to preempt9, or "
-                             "portfolio",
-                             name)};
+      .context = fmt::format("strategy {}: random, pct1 to pct9, delay0 to delay9, preempt0 to preempt9, or portfolio",
+                             bootstrap::quoted(name))};
 }
 
 Outcome Explorer::explore(std::string_view name, Strategy& strategy, const Budget& budget, const Progress& progress) {

@@ -35,7 +35,7 @@ fi
 
 found=build/fuzz/found
 # No parser takes more than this for an input of 4 KiB, whatever stands in it.
-limits=(-max_len=4096 -malloc_limit_mb=16 -rss_limit_mb=1024 -timeout=20)
+limits=(-max_len=4096 -malloc_limit_mb=16 -rss_limit_mb=1024 -timeout=60)
 
 search() {
   local here=$found/$1

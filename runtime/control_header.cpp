@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "bootstrap/launch.hpp"
+#include "bootstrap/text.hpp"
 
 namespace shmoe::runtime {
 namespace {
@@ -61,7 +62,7 @@ Error contradiction(const ControlHeader& header, std::string_view what) {
   return Error{.code = Errc::mismatch,
                .context = fmt::format(
                    "the control segment of rank {} contradicts itself: {}: look with the build that the job runs",
-                   header.rank, what),
+                   header.rank, bootstrap::printable(what)),
                .where = Rank{header.rank}};
 }
 

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bootstrap/text.hpp"
 #include "runtime/control_header.hpp"
 #include "runtime/machine.hpp"
 #include "shmem/wait.hpp"
@@ -356,12 +357,13 @@ Result<std::unique_ptr<JobView>> JobView::open_saved(const std::string& path) {
   if (!line.starts_with(kSaved)) return bad_file(path, "is no saved job");
   if (line != fmt::format("{} {}", kSaved, shmem::kLayoutVersion)) {
     return Error{.code = Errc::version,
-                 .context = fmt::format("{} says '{}', expected version {}: read it with the build that saved it", path,
-                                        line, shmem::kLayoutVersion)};
+                 .context = fmt::format("{} says {}, expected version {}: read it with the build that saved it", path,
+                                        bootstrap::quoted(line), shmem::kLayoutVersion)};
   }
   RunningJob job;
   std::int64_t saved = 0;
   in >> std::setw(kLongestName) >> job.name >> job.ranks >> job.begun_ns >> saved;
+  job.name = bootstrap::printable(job.name);
   std::vector<std::unique_ptr<RankFiles>> ranks;
   std::int32_t rank = 0;
   RankProcess process;

@@ -175,8 +175,8 @@ Environment process_environment() {
 }
 
 std::string Launch::description() const {
-  return fmt::format("rank {} of {} of job {}, started by {} ({})", rank, size, bootstrap::quoted(job_id), launcher,
-                     found_by);
+  return fmt::format("rank {} of {} of job {}, started by {} ({})", rank, size, bootstrap::quoted(job_id),
+                     printable(launcher), found_by);
 }
 
 Result<Launch> detect_launch(const Environment& environment) {

@@ -4,69 +4,18 @@
 #include <array>
 #include <cctype>
 #include <fstream>
-#include <optional>
 #include <set>
 
 #include <unistd.h>
 
 #include "bootstrap/rendezvous_file.hpp"
 #include "bootstrap/text.hpp"
-#include "bootstrap/wire.hpp"
 
 namespace shmoe::bootstrap {
 namespace {
 
 constexpr std::uint32_t kCardVersion = 1;
 constexpr std::size_t kMaxShown = 200;  // characters of a value in an error
-
-Blob packed(const IdCard& card) {
-  Packer out;
-  out.u32(kCardVersion);
-  out.u64(static_cast<std::uint64_t>(card.pid));
-  out.u64(card.start_time);
-  out.text(card.boot_id);
-  out.text(card.host);
-  out.u32(static_cast<std::uint32_t>(card.agreements.size()));
-  for (const auto& item : card.agreements) {
-    out.text(item.name);
-    out.text(item.value);
-    out.text(item.setting);
-  }
-  out.u32(static_cast<std::uint32_t>(card.facts.size()));
-  for (const auto& item : card.facts) {
-    out.text(item.name);
-    out.text(item.value);
-  }
-  return out.take();
-}
-
-std::optional<IdCard> unpacked(std::span<const std::byte> bytes) {
-  Unpacker in(bytes);
-  if (in.u32() != kCardVersion) return std::nullopt;
-  const auto pid = in.u64();
-  const auto start_time = in.u64();
-  auto boot_id = in.text();
-  auto host = in.text();
-  if (!host) return std::nullopt;
-  IdCard card{static_cast<std::int64_t>(*pid), *start_time, std::move(*boot_id), std::move(*host), {}, {}};
-  const auto agreements = in.u32();
-  for (std::uint32_t i = 0; i < agreements.value_or(0); ++i) {
-    auto name = in.text();
-    auto value = in.text();
-    auto setting = in.text();
-    if (!setting) return std::nullopt;
-    card.agreements.push_back({std::move(*name), std::move(*value), std::move(*setting)});
-  }
-  const auto facts = in.u32();
-  for (std::uint32_t i = 0; i < facts.value_or(0); ++i) {
-    auto name = in.text();
-    auto value = in.text();
-    if (!value) return std::nullopt;
-    card.facts.push_back({std::move(*name), std::move(*value)});
-  }
-  if (!facts || !in.empty()) return std::nullopt;
-  return card;
-}
 
 std::string setting_of(const Agreement& item) {
   if (!item.setting.empty()) return item.setting;
@@ -118,6 +67,55 @@ Result<void> check_agreement(const std::vector<IdCard>& cards) {
 
 }  // namespace
 
+Blob encode(const IdCard& card) {
+  Packer out;
+  out.u32(kCardVersion);
+  out.u64(static_cast<std::uint64_t>(card.pid));
+  out.u64(card.start_time);
+  out.text(card.boot_id);
+  out.text(card.host);
+  out.u32(static_cast<std::uint32_t>(card.agreements.size()));
+  for (const auto& item : card.agreements) {
+    out.text(item.name);
+    out.text(item.value);
+    out.text(item.setting);
+  }
+  out.u32(static_cast<std::uint32_t>(card.facts.size()));
+  for (const auto& item : card.facts) {
+    out.text(item.name);
+    out.text(item.value);
+  }
+  return out.take();
+}
+
+std::optional<IdCard> decode_card(std::span<const std::byte> bytes) {
+  Unpacker in(bytes);
+  if (in.u32() != kCardVersion) return std::nullopt;
+  const auto pid = in.u64();
+  const auto start_time = in.u64();
+  auto boot_id = in.text();
+  auto host = in.text();
+  if (!host) return std::nullopt;
+  IdCard card{static_cast<std::int64_t>(*pid), *start_time, std::move(*boot_id), std::move(*host), {}, {}};
+  const auto agreements = in.u32();
+  for (std::uint32_t i = 0; i < agreements.value_or(0); ++i) {
+    auto name = in.text();
+    auto value = in.text();
+    auto setting = in.text();
+    if (!setting) return std::nullopt;
+    card.agreements.push_back({std::move(*name), std::move(*value), std::move(*setting)});
+  }
+  const auto facts = in.u32();
+  for (std::uint32_t i = 0; i < facts.value_or(0); ++i) {
+    auto name = in.text();
+    auto value = in.text();
+    if (!value) return std::nullopt;
+    card.facts.push_back({std::move(*name), std::move(*value)});
+  }
+  if (!facts || !in.empty()) return std::nullopt;
+  return card;
+}
+
 const std::string* IdCard::fact(std::string_view name) const {
   const auto at = std::find_if(facts.begin(), facts.end(), [&](const Fact& item) { return item.name == name; });
   return at == facts.end() ? nullptr : &at->value;
@@ -139,11 +137,11 @@ Result<IdCard> id_card_of_this_process(const std::filesystem::path& boot_id_file
 }
 
 Result<std::vector<IdCard>> exchange_cards(SocketExchange& exchange, const IdCard& mine) {
-  const auto gathered = exchange.all_gather(packed(mine));
+  const auto gathered = exchange.all_gather(encode(mine));
   if (!gathered) return Error(gathered.error()).within("exchange of id cards");
   std::vector<IdCard> cards;
   for (const auto& bytes : *gathered) {
-    auto card = unpacked(bytes);
+    auto card = decode_card(bytes);
     if (!card) {
       return Error{
           Errc::io,

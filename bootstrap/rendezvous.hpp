@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bootstrap/socket_exchange.hpp"
+#include "bootstrap/wire.hpp"
 #include "shmem/result.hpp"
 
 namespace shmoe::bootstrap {
@@ -37,6 +39,11 @@ struct IdCard {
   /// The value of a fact, or nothing.
   [[nodiscard]] const std::string* fact(std::string_view name) const;
 };
+
+/// As it goes over the wire.
+Blob encode(const IdCard& card);
+/// Nothing where the bytes are no card of this build.
+std::optional<IdCard> decode_card(std::span<const std::byte> bytes);
 
 inline constexpr const char* kBootIdFile = "/proc/sys/kernel/random/boot_id";
 

@@ -85,25 +85,6 @@ bool is_private_folder(const struct stat& about) {
   return S_ISDIR(about.st_mode) && about.st_uid == ::geteuid() && (about.st_mode & 07777) == 0700;
 }
 
-std::string text_of(const Meeting& meeting) {
-  return fmt::format("{}\n{} {} {} {}\n", kFirstLine, meeting.port, meeting.owner.pid, meeting.owner.start_time,
-                     to_hex(meeting.secret));
-}
-
-std::optional<Meeting> parse_meeting(const std::string& text) {
-  std::istringstream lines(text);
-  std::string first, port, pid, start, secret, rest;
-  std::getline(lines, first);
-  if (first != kFirstLine || !(lines >> port >> pid >> start >> secret) || (lines >> rest)) return std::nullopt;
-  const auto port_value = parse_whole<std::uint16_t>(port);
-  const auto pid_value = parse_whole<std::int64_t>(pid);
-  const auto start_value = parse_whole<std::uint64_t>(start);
-  const auto secret_value = secret_from_hex(secret);
-  if (!port_value || *port_value == 0 || !pid_value || *pid_value <= 0 || !start_value || !secret_value)
-    return std::nullopt;
-  return Meeting{*port_value, *secret_value, {*pid_value, *start_value}};
-}
-
 Result<std::string> read_private_file(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0 && errno == ENOENT)
@@ -217,6 +198,25 @@ fs::path meeting_path(const fs::path& folder, std::string_view job_id) {
   return folder / fmt::format("shmoe-{}.meeting", file_name_of(job_id));
 }
 
+std::string to_string(const Meeting& meeting) {
+  return fmt::format("{}\n{} {} {} {}\n", kFirstLine, meeting.port, meeting.owner.pid, meeting.owner.start_time,
+                     to_hex(meeting.secret));
+}
+
+std::optional<Meeting> parse_meeting(const std::string& text) {
+  std::istringstream lines(text);
+  std::string first, port, pid, start, secret, rest;
+  std::getline(lines, first);
+  if (first != kFirstLine || !(lines >> port >> pid >> start >> secret) || (lines >> rest)) return std::nullopt;
+  const auto port_value = parse_whole<std::uint16_t>(port);
+  const auto pid_value = parse_whole<std::int64_t>(pid);
+  const auto start_value = parse_whole<std::uint64_t>(start);
+  const auto secret_value = secret_from_hex(secret);
+  if (!port_value || *port_value == 0 || !pid_value || *pid_value <= 0 || !start_value || !secret_value)
+    return std::nullopt;
+  return Meeting{*port_value, *secret_value, {*pid_value, *start_value}};
+}
+
 Result<Meeting> read_meeting(const fs::path& path) {
   const auto text = read_private_file(path);
   if (!text) return text.error();
@@ -260,7 +260,7 @@ Result<MeetingFile> MeetingFile::publish(fs::path path, const Meeting& meeting) 
   int sys = 0;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (auto cleared = clear_stale(path, path.native() + ".stale." + to_hex(*unique)); !cleared) return cleared.error();
-    if (auto written = write_new_file(draft, text_of(meeting)); !written) return written.error();
+    if (auto written = write_new_file(draft, to_string(meeting)); !written) return written.error();
     // A link, not a rename: it never replaces what another rank 0 has published meanwhile.
     const int linked = ::link(draft.c_str(), path.c_str());
     sys = errno;

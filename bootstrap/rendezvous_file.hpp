@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,10 @@ struct Meeting {
   Secret secret;
   Owner owner;
 };
+
+std::string to_string(const Meeting& meeting);
+/// Nothing where the text is not what to_string writes.
+std::optional<Meeting> parse_meeting(const std::string& text);
 
 /// Errors:  not_found: no file, or one whose owner is gone; permission: not a file of this user alone; io: unreadable
 Result<Meeting> read_meeting(const std::filesystem::path& path);

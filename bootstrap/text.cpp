@@ -43,15 +43,16 @@ std::string name_ranks(const std::vector<std::int32_t>& ranks) {
   return text;
 }
 
-std::string printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; }, '?');
-  return text;
+bool is_control(char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7F; }
+
+std::string printable(std::string_view text) {
+  std::string shown(text);
+  std::replace_if(shown.begin(), shown.end(), is_control, '?');
+  return shown;
 }
 
 std::string quoted(std::string_view text) {
-  return fmt::format("'{}{}'", printable(std::string(text.substr(0, kMaxQuoted))),
-                     text.size() > kMaxQuoted ? "..." : "");
+  return fmt::format("'{}{}'", printable(text.substr(0, kMaxQuoted)), text.size() > kMaxQuoted ? "..." : "");
 }
 
 }  // namespace shmoe::bootstrap

@@ -27,10 +27,11 @@ std::string file_name_of(std::string_view id);
 /// "2, 5-7, 11 and 30 more": at most ten ranks or runs of ranks are named. `ranks` ascending.
 std::string name_ranks(const std::vector<std::int32_t>& ranks);
 
-/// Control characters become '?'.
-std::string printable(std::string text);
-
-/// Quoted and short enough for a one-line message; control characters become '?'.
+/// Whether a terminal would do something else with it than show it.
+bool is_control(char c);
+/// With a '?' for each control character.
+std::string printable(std::string_view text);
+/// Quoted, printable, and short enough for a one-line message.
 std::string quoted(std::string_view text);
 
 }  // namespace shmoe::bootstrap

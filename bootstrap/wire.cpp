@@ -34,7 +34,7 @@ void Packer::text(std::string_view value) {
 
 std::optional<std::span<const std::byte>> Unpacker::bytes(std::size_t count) {
   if (count > in_.size()) {
-    in_ = {};  // nothing shorter is found behind it
+    in_ = {};  // what follows is no longer in its place
     return std::nullopt;
   }
   const auto taken = in_.first(count);
@@ -131,8 +131,13 @@ std::optional<Error> decode_failure(std::span<const std::byte> bytes) {
   const auto where = in.u32();
   const auto sys = in.u32();
   auto text = in.text();
-  if (!text || *code == 0 || *code > static_cast<std::uint32_t>(Errc::broken_contract)) return std::nullopt;
-  Error error{static_cast<Errc>(*code), printable(text->substr(0, kMaxErrorText)), {}, static_cast<int>(*sys)};
+  if (!text || text->empty() || *code == 0 || *code > static_cast<std::uint32_t>(Errc::broken_contract))
+    return std::nullopt;
+  text->resize(std::min(text->size(), kMaxErrorText));
+  // It may be a stranger who listens at the address that was given.
+  std::replace_if(
+      text->begin(), text->end(), [](char c) { return is_control(c) && c != '\n'; }, '?');
+  Error error{static_cast<Errc>(*code), std::move(*text), {}, static_cast<int>(*sys)};
   if (static_cast<std::int32_t>(*where) >= 0) error.where = Rank{static_cast<std::int32_t>(*where)};
   return error;
 }

@@ -5,6 +5,9 @@
 
 #include <unistd.h>
 
+#include "bootstrap/launch.hpp"
+#include "bootstrap/text.hpp"
+
 namespace shmoe::runtime {
 namespace {
 
@@ -59,7 +62,7 @@ Error contradiction(const ControlHeader& header, std::string_view what) {
   return Error{.code = Errc::mismatch,
                .context = fmt::format(
                    "the control segment of rank {} contradicts itself: {}: look with the build that the job runs",
-                   header.rank, what),
+                   header.rank, bootstrap::printable(what)),
                .where = Rank{header.rank}};
 }
 
@@ -113,8 +116,11 @@ Result<JobShape> shape_in(const ControlHeader& header) {
                                         header.families, ControlHeader::kMostFamilies)};
   }
   const Profile* profile = profile_of(header);
-  const bool possible = header.ranks >= 1 && header.cores >= 1 && header.cores <= shmem::kMaxCores;
-  if (profile == nullptr || !possible || header.communicators < 1) return contradiction(header, "no such job");
+  // A saved job may come from anybody: what follows takes memory for each rank.
+  const bool possible = header.ranks >= 1 && header.ranks <= bootstrap::kMaxSize && header.cores >= 1 &&
+                        header.cores <= shmem::kMaxCores && header.communicators >= 1 &&
+                        header.communicators <= Config::kMostCommunicators;
+  if (profile == nullptr || !possible) return contradiction(header, "no such job");
   try {
     JobShape shape(config_of(header, *profile), header.ranks);
     if (shape.memory().value() != header.memory_bytes) return contradiction(header, "the size of the memory");

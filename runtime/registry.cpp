@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "bootstrap/text.hpp"
+
 namespace shmoe::runtime {
 
 namespace {
@@ -26,7 +28,7 @@ Result<const Operator*> Registry::find(std::string_view name) const {
   std::string names;
   for (const Operator& entry : operators_) names += fmt::format(" {}", entry.name);
   return Error{.code = Errc::invalid_argument,
-               .context = fmt::format("there is no operator '{}'; there are:{}", name, names)};
+               .context = fmt::format("there is no operator {}; there are:{}", bootstrap::quoted(name), names)};
 }
 
 }  // namespace shmoe::runtime

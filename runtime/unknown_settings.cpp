@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include "bootstrap/text.hpp"
 #include "runtime/config.hpp"
 
 namespace shmoe::runtime {
@@ -54,7 +55,7 @@ std::optional<std::string> unknown_settings(std::span<const std::string> names) 
     const std::string advice = distance(name, nearest.variable) <= kNear
                                    ? fmt::format("did you mean {}?", nearest.variable)
                                    : std::string{"`shmoe info` shows them all."};
-    text += fmt::format("{}{} is no setting: {}", text.empty() ? "" : " ", name, advice);
+    text += fmt::format("{}{} is no setting: {}", text.empty() ? "" : " ", bootstrap::printable(name), advice);
   }
   return text.empty() ? std::nullopt : std::optional{text};
 }

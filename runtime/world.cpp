@@ -83,7 +83,7 @@ shmem::Peers World::State::block_of(const Group& group) const {
 
 Prover::Views World::State::views() const {
   Prover::Views views;
-  for (Group& group : groups_in(job.shape.control, job.control)) {
+  for (Group& group : groups_in(job.shape.control, job.shape.communicators, job.control)) {
     shmem::Peers peers = block_of(group);
     views.push_back({.group = std::move(group), .peers = std::move(peers)});
   }

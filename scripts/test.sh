@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Everything that must hold: gates, both compilers, all tests, and the fast ones again under the sanitisers.
+# Everything that must hold: gates, both compilers, all tests, the fast ones again under the sanitisers, and a minute of
+# search for each fuzz target.
 # usage: test.sh [--fast | --all]
 #   --fast   gates, and the tests of the gcc preset only
 #   --all    all tests under dev, clang, release, asan and tsan, the slow ones too, and clang-tidy
@@ -112,6 +113,7 @@ case $mode in
     stage "clang-tidy" verdict scripts/tidy.sh --all
     ;;
 esac
+if [[ $mode != --fast ]]; then stage "fuzz" scripts/fuzz.sh --tally "$tally" 60; fi
 stage "nothing left in shared memory" verdict nothing_left
 
 echo "== $((SECONDS / 60)) min $((SECONDS % 60)) s in all"

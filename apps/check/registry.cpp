@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "apps/check/nearest_name.hpp"
+#include "bootstrap/text.hpp"
 
 namespace shmoe::apps {
 namespace {
@@ -22,8 +23,8 @@ Result<const Program*> find_program(Programs programs, std::string_view name) {
   const auto found = std::ranges::find(programs, name, &Program::name);
   if (found != programs.end()) return &*found;
   return Error{.code = Errc::not_found,
-               .context = fmt::format("there is no program \"{}\": {}`check list` names those there are", name,
-                                      suggestion(programs, name))};
+               .context = fmt::format("there is no program {}: {}`check list` names those there are",
+                                      bootstrap::quoted(name), suggestion(programs, name))};
 }
 
 Result<std::vector<const Program*>> select_programs(Programs programs, std::span<const std::string> names) {

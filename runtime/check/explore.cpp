@@ -22,30 +22,6 @@ std::chrono::milliseconds share_of(std::chrono::milliseconds time) {
 
 }  // namespace
 
-Result<std::unique_ptr<Strategy>> make_strategy(std::string_view name, std::uint64_t seed) {
-  const auto number = [&](std::string_view prefix) -> std::optional<std::uint32_t> {
-    if (name.size() != prefix.size() + 1 || !name.starts_with(prefix)) return std::nullopt;
-    const char digit = name.back();
-    if (digit < '0' || digit > '9') return std::nullopt;
-    return static_cast<std::uint32_t>(digit - '0');
-  };
-  if (name == "random") return std::unique_ptr<Strategy>(std::make_unique<RandomWalk>(seed));
-  if (const auto depth = number("pct"); depth && *depth > 0) {
-    return std::unique_ptr<Strategy>(std::make_unique<Pct>(static_cast<int>(*depth), seed));
-  }
-  if (const auto bound = number("delay")) {
-    return std::unique_ptr<Strategy>(std::make_unique<Bounded>(Bounded::Price::delays, *bound));
-  }
-  if (const auto bound = number("preempt")) {
-    return std::unique_ptr<Strategy>(std::make_unique<Bounded>(Bounded::Price::preemptions, *bound));
-  }
-  return Error{.code = Errc::invalid_argument,
-               .context = fmt::format(
-                   "there is no strategy \"{}\": take random, pct1 to pct9, delay0 to delay9, preempt0 to preempt9, or "
-                   "portfolio",
-                   name)};
-}
-
 Outcome Explorer::explore(std::string_view name, Strategy& strategy, const Budget& budget, const Progress& progress) {
   const auto start = Clock::now();
   Outcome outcome;

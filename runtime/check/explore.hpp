@@ -13,10 +13,6 @@
 
 namespace shmoe::runtime::check {
 
-/// A strategy by name: "random", "pct1" to "pct9", "delay0" to "delay9", "preempt0" to "preempt9".
-/// Errors:  invalid_argument naming the strategies there are
-Result<std::unique_ptr<Strategy>> make_strategy(std::string_view name, std::uint64_t seed);
-
 struct Budget {
   std::uint64_t runs = 1000;
   std::chrono::milliseconds time{0};  // 0: no limit

@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "bootstrap/text.hpp"
+
 namespace shmoe::runtime::check {
 namespace {
 
@@ -44,10 +46,9 @@ Result<Setting> parse_setting(std::string_view text) {
   good = good && rest.empty() && setting.ranks >= 1 && setting.cores >= 1 && setting.rounds >= 1 &&
          setting.rounds <= kMostRounds;
   if (good) return setting;
-  return Error{
-      .code = Errc::invalid_argument,
-      .context = fmt::format("\"{}\" is no world: expected rRANKScCORESnROUNDS, as r2c1n3, and at most {} rounds", text,
-                             kMostRounds)};
+  return Error{.code = Errc::invalid_argument,
+               .context = fmt::format("{} is no world: expected rRANKScCORESnROUNDS, as r2c1n3, and at most {} rounds",
+                                      bootstrap::quoted(text), kMostRounds)};
 }
 
 Shape shape_of(const Program& program, const Setting& setting) {

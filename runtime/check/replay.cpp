@@ -1,6 +1,9 @@
 #include "runtime/check/replay.hpp"
 
+#include <limits>
 #include <optional>
+
+#include "bootstrap/text.hpp"
 
 namespace shmoe::runtime::check {
 namespace {
@@ -31,11 +34,10 @@ std::optional<std::uint64_t> take(std::string_view& text) {
 }
 
 Error refused(std::string_view text, std::string_view why) {
-  return Error{
-      .code = Errc::invalid_argument,
-      .context = fmt::format("\"{}\" is no replay string: {}; expected shmoe1:PROGRAM:WORLD:CHOICES as printed by "
-                             "shmoe check run",
-                             text.substr(0, 80), why)};
+  return Error{.code = Errc::invalid_argument,
+               .context = fmt::format("{} is no replay string: {}; expected shmoe1:PROGRAM:WORLD:CHOICES as printed by "
+                                      "shmoe check run",
+                                      bootstrap::quoted(text), why)};
 }
 
 }  // namespace
@@ -67,7 +69,8 @@ Result<Recording> parse_recording(std::string_view text) {
   while (!rest.empty()) {
     const auto gap = take(rest);
     const auto option = gap ? take(rest) : std::nullopt;
-    if (!option || *option == 0 || *option > 0xFFFF'FFFFU) return refused(text, "its choices do not parse");
+    const bool fits = option && *gap < std::numeric_limits<std::uint64_t>::max() - at;
+    if (!fits || *option == 0 || *option > 0xFFFF'FFFFU) return refused(text, "its choices do not parse");
     recording.deviations.push_back({at + *gap, static_cast<std::uint32_t>(*option)});
     at += *gap + 1;
   }

@@ -9,8 +9,11 @@
 #include <random>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "shmem/result.hpp"
 
 namespace shmoe::runtime::check {
 
@@ -112,6 +115,10 @@ class Bounded final : public Strategy {
   std::size_t depth_ = 0;
   std::uint32_t spent_ = 0;
 };
+
+/// A strategy by name: "random", "pct1" to "pct9", "delay0" to "delay9", "preempt0" to "preempt9".
+/// Errors:  invalid_argument naming the strategies there are
+Result<std::unique_ptr<Strategy>> make_strategy(std::string_view name, std::uint64_t seed);
 
 /// The deviations given, the default everywhere else.
 class Replay final : public Strategy {

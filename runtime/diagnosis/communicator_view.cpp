@@ -45,11 +45,11 @@ std::string Group::scope() const {
   return fmt::format("communicator {} of world ranks {}", id, fmt::join(members, " "));
 }
 
-std::vector<Group> groups_in(const shmem::ControlMap& map, std::span<std::byte* const> controls) {
+std::vector<Group> groups_in(const shmem::ControlMap& map, std::int32_t blocks, std::span<std::byte* const> controls) {
   std::vector<Group> groups;
   for (std::byte* control : controls) {
     const std::uint64_t made = map.membership(control).made.load(std::memory_order_acquire);
-    for (CommunicatorId id{0}; id.value() < 64; ++id) {
+    for (CommunicatorId id{0}; id.value() < blocks; ++id) {
       if ((made >> id.index() & 1) == 0) continue;
       Group group{.id = id, .members = members_in(map, control + map.size().value() * id.index())};
       const bool known = std::ranges::any_of(

@@ -24,8 +24,8 @@ struct Group {
   [[nodiscard]] std::string scope() const;
 };
 
-/// By number. `controls`: of each rank the first block of its `.ctl`, zeros where that is not known.
-std::vector<Group> groups_in(const shmem::ControlMap& map, std::span<std::byte* const> controls);
+/// By number. `controls`: of each rank the first of the blocks of its `.ctl`, zeros where that is not known.
+std::vector<Group> groups_in(const shmem::ControlMap& map, std::int32_t blocks, std::span<std::byte* const> controls);
 
 /// Whether a member has left its World: then what waits for it is a fault of the protocol, and its end no loss.
 bool ended_in_order(const shmem::Peers& peers, Rank member);

@@ -177,7 +177,7 @@ Result<std::vector<CommunicatorView>> JobView::communicators() {
   std::vector<std::byte*> controls;
   for (Rank rank{0}; rank.value() < shape_.ranks; ++rank) controls.push_back(control_of(rank, CommunicatorId{0}));
   std::vector<CommunicatorView> views;
-  for (Group& group : groups_in(shape_.control, controls)) {
+  for (Group& group : groups_in(shape_.control, shape_.communicators, controls)) {
     Result<CommunicatorView> view = view_of(std::move(group));
     if (!view) return std::move(view).error();
     views.push_back(*std::move(view));

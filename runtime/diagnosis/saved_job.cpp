@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "bootstrap/text.hpp"
 #include "runtime/diagnosis/job_view.hpp"
 #include "runtime/diagnosis/rank_files.hpp"
 
@@ -82,8 +83,8 @@ Result<void> check_first_line(std::istream& in, const std::string& path) {
   if (!line.starts_with(kSaved)) return bad_file(path, "is no saved job");
   if (line == fmt::format("{} {}", kSaved, shmem::kLayoutVersion)) return {};
   return Error{.code = Errc::version,
-               .context = fmt::format("{} says '{}', expected version {}: read it with the build that saved it", path,
-                                      line, shmem::kLayoutVersion)};
+               .context = fmt::format("{} says {}, expected version {}: read it with the build that saved it", path,
+                                      bootstrap::quoted(line), shmem::kLayoutVersion)};
 }
 
 /// The line of one rank behind its number.
@@ -161,6 +162,7 @@ Result<std::unique_ptr<JobView>> JobView::open_saved(const std::string& path) {
   RunningJob job;
   std::int64_t saved = 0;
   in >> std::setw(kLongestName) >> job.name >> job.ranks >> job.begun_ns >> saved;
+  job.name = bootstrap::printable(job.name);
   std::vector<std::unique_ptr<RankFiles>> ranks;
   for (std::int32_t rank = 0; in >> rank;) {
     Result<std::unique_ptr<RankFiles>> files = read_rank(in, Rank{rank}, path);

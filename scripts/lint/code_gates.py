@@ -56,7 +56,7 @@ _SLEEPS = re.compile(r"\busleep\b|\bnanosleep\b|\bsleep_for\b|\bsleep_until\b|(?
 
 def check_sleeps(tree):
     """a test never sleeps to let something happen; it waits for the thing itself, on the fabric's clock"""
-    return [line for s in tree.cpp("tests") for line in _matches(s, _SLEEPS, "sleeps")]
+    return [line for s in tree.cpp("tests", "fuzz") for line in _matches(s, _SLEEPS, "sleeps")]
 
 
 _FIXED_TIME = re.compile(r"\bconstexpr\b[^;()]*\bk\w+\s*[={].*?(\d(?:ns|us|ms|s|min|h)\b|seconds\s*[({])"
@@ -81,10 +81,11 @@ _MAY_INCLUDE = {
     "runtime": {"shmem", "bootstrap", "runtime"},
     "ops": {"shmem", "runtime", "ops"},
     "capi": {"shmem", "bootstrap", "runtime", "ops", "capi"},
-    "apps": set(LAYERS) - {"tests"},
+    "apps": set(LAYERS) - {"tests", "fuzz"},
     "tests": set(LAYERS),
+    "fuzz": set(LAYERS) - {"tests"},
 }
-_CHECKER_USERS = ("runtime/check/", "apps/check", "apps/shmoe/check", "tests/")
+_CHECKER_USERS = ("runtime/check/", "apps/check", "apps/shmoe/check", "tests/", "fuzz/")
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 
 
@@ -95,7 +96,7 @@ def _include_fault(source, quoted, angled):
         return "a quoted include starts at the repository root" if quoted else None
     if layer not in _MAY_INCLUDE[source.layer]:
         return f"{source.layer} may not include {layer}"
-    if layer == "apps" and not source.path.startswith(("apps/", "tests/apps/", "tests/install/")):
+    if layer == "apps" and not source.path.startswith(("apps/", "tests/apps/", "tests/install/", "fuzz/")):
         return "nothing but their own tests includes apps"
     if target.startswith("runtime/check/") and not source.path.startswith(_CHECKER_USERS):
         return "runtime/check is used only by apps/check and tests"
@@ -106,7 +107,7 @@ def _include_fault(source, quoted, angled):
 
 
 def check_layering(tree):
-    """includes never run upwards: shmem <- bootstrap <- runtime <- ops <- capi <- apps and tests; ops know no bootstrap"""
+    """includes never run upwards: shmem <- bootstrap <- runtime <- ops <- capi <- apps, tests and fuzz; ops know no bootstrap"""
     found = []
     for s in tree.cpp(*LAYERS):
         for number, line in enumerate(s.lines, 1):

@@ -5,7 +5,7 @@ import subprocess
 from functools import cached_property
 from pathlib import Path
 
-LAYERS = ("shmem", "bootstrap", "runtime", "ops", "capi", "apps", "tests")
+LAYERS = ("shmem", "bootstrap", "runtime", "ops", "capi", "apps", "tests", "fuzz")
 CPP = (".hpp", ".cpp", ".h", ".cc", ".c")
 
 

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "bootstrap/rendezvous.hpp"
 #include "tests/bootstrap/support.hpp"
 
 namespace shmoe::bootstrap {
@@ -35,6 +36,33 @@ TEST_CASE("an error keeps code, rank and text") {
   CHECK(error.where == Rank{3});
   CHECK(error.sys == 104);
   CHECK(decode_error({}).code == Errc::io);
+}
+
+TEST_CASE("an error without a text does not parse, and one that would steer a terminal is only shown") {
+  CHECK(decode_error(encode(Error{Errc::refused, "", {}, 0})).context.find("does not parse") != std::string::npos);
+  CHECK(decode_error(encode(Error{Errc::refused, "\x1b[2J\x7f", {}, 0})).context == "?[2J?");
+  CHECK(decode_error(encode(Error{Errc::deadlock, "two\nlines", {}, 0})).context == "two\nlines");
+}
+
+TEST_CASE("an id card comes back as it went, and no cut of it is one") {
+  const IdCard card{.pid = 7,
+                    .start_time = 8,
+                    .boot_id = "boot",
+                    .host = "here",
+                    .agreements = {{"cores", "2", "SHMOE_CORES"}},
+                    .facts = {{"cpus", "0 1"}}};
+  const Blob bytes = encode(card);
+  const auto back = decode_card(bytes);
+  REQUIRE(back);
+  CHECK(encode(*back) == bytes);
+  CHECK(*back->fact("cpus") == "0 1");
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    CHECK_FALSE(decode_card(std::span(bytes).first(size)).has_value());
+  // A text that is longer than all the rest, and behind it one that fits.
+  Packer cut;
+  for (const std::uint32_t word : {1U, 7U, 0U, 8U, 0U, 1000U}) cut.u32(word);
+  cut.text("here");
+  CHECK_FALSE(decode_card(cut.take()).has_value());
 }
 
 TEST_CASE("parts are split as they were joined, and every cut is noticed") {

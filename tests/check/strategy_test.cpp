@@ -229,9 +229,10 @@ TEST_CASE("recordings as text") {
   for (const char* text : {"shmoe2:p:w:ab", "shmoe"}) CHECK(why(text).find("another version") != std::string::npos);
   for (const char* text : {"shmoe1:", "shmoe1:p", "shmoe1:p:w"})
     CHECK(why(text).find("a part is missing") != std::string::npos);
-  // Half a pair, option 0, digits that are none, a number without an end, an option beyond 32 bits.
-  for (const char* text : {"shmoe1:p:w:a", "shmoe1:p:w:aa", "shmoe1:p:w:a1", "shmoe1:p:w:AB", "shmoe1:p:w:qq",
-                           "shmoe1:p:w:aqqqqqqqqqqb"}) {
+  // Half a pair, option 0, digits that are none, a number without an end, an option beyond 32 bits, a decision beyond 64.
+  for (const char* text :
+       {"shmoe1:p:w:a", "shmoe1:p:w:aa", "shmoe1:p:w:a1", "shmoe1:p:w:AB", "shmoe1:p:w:qq", "shmoe1:p:w:aqqqqqqqqqqb",
+        "shmoe1:p:w:777777777777777pb", "shmoe1:p:w:abqqqqqqqqqqqqqqqib777777777777777hb"}) {
     CAPTURE(text);
     CHECK(why(text).find("its choices do not parse") != std::string::npos);
   }

@@ -30,12 +30,17 @@ class Controls {
     map_.membership(first).made.fetch_or(std::uint64_t{1} << id);
   }
   [[nodiscard]] std::vector<Group> groups() const {
-    return groups_in(map_, std::array{memory_.at(0), memory_.at(1), memory_.at(2), memory_.at(3)});
+    return groups_in(map_, kBlocks, std::array{memory_.at(0), memory_.at(1), memory_.at(2), memory_.at(3)});
+  }
+
+  void claim(int rank, int id) {
+    map_.membership(memory_.at(static_cast<std::size_t>(rank))).made.fetch_or(std::uint64_t{1} << id);
   }
 
  private:
+  static constexpr int kBlocks = 3;
   shmem::ControlMap map_{.cores = 1, .ledger_entries = 4, .ranks = 4};
-  shmem::ThreadMemory memory_ = *shmem::ThreadMemory::allocate(4, map_.size() * 3);
+  shmem::ThreadMemory memory_ = *shmem::ThreadMemory::allocate(4, map_.size() * kBlocks);
 };
 
 }  // namespace
@@ -55,6 +60,14 @@ TEST_CASE("groups: each communicator once, also where not all members have made 
   CHECK(groups[1].scope() == "communicator 2 of world ranks 3 1");
   CHECK(groups[0].agreed);
   CHECK(groups[1].agreed);
+}
+
+TEST_CASE("groups: what a rank claims beyond its blocks is not looked for") {
+  Controls controls;
+  controls.make(1, 2, ranks_of({1, 3}));
+  for (const int beyond : {3, 40, 63}) controls.claim(1, beyond);
+  REQUIRE(controls.groups().size() == 1);
+  CHECK(controls.groups()[0].id == CommunicatorId{2});
 }
 
 TEST_CASE("groups: one number may be that of two, unless they share a member: then they do not agree") {

@@ -81,6 +81,17 @@ TEST_CASE("control header: of another build, of too many families, or wrong") {
   REQUIRE(!read.has_value());
   CHECK(read.error().context.find("begins at 0x7, no multiple of 32") != std::string::npos);
 
+  for (std::int32_t* number : {&written.header->ranks, &written.header->communicators, &written.header->cores}) {
+    const std::int32_t right = *number;
+    for (const std::int32_t wrong : {-1, 0, 2'000'000'000}) {
+      *number = wrong;
+      read = shape_in(*written.header);
+      REQUIRE(!read.has_value());
+      CHECK(read.error().context.find("contradicts itself: no such job") != std::string::npos);
+    }
+    *number = right;
+  }
+
   CHECK(shape_in(*Written(config_with_families(76)).header).has_value());
   read = shape_in(*Written(config_with_families(77)).header);
   REQUIRE(!read.has_value());

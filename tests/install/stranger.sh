@@ -10,7 +10,7 @@ here=$(realpath "$(dirname "$0")")
 stranger=$here/stranger
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-tree="$scratch/a tree" # a path as people have them
+prefix="$scratch/a prefix" tree="$scratch/a tree" # paths as people have them
 
 quietly() { "$@" >"$scratch/log" 2>&1 || { echo "failed: $*" && cat "$scratch/log" && exit 1; }; }
 fail() { echo "$*" && exit 1; }
@@ -23,11 +23,12 @@ files_of() { (cd "$1" && find . \( -type f -printf '%p %s\n' \) -o \( -type l -p
 staged=$scratch/staged
 DESTDIR=$staged quietly cmake --install "$build" --prefix /opt/shmoe
 for time in first second; do
-  quietly cmake --install "$build" --prefix "$tree"
-  diff -u <(files_of "$staged/opt/shmoe") <(files_of "$tree") || fail "the $time time differs from DESTDIR"
+  quietly cmake --install "$build" --prefix "$prefix"
+  diff -u <(files_of "$staged/opt/shmoe") <(files_of "$prefix") || fail "the $time time differs from DESTDIR"
 done
 rm -rf "$staged"
 cp "$build/install_manifest.txt" "$scratch/manifest"
+mv "$prefix" "$tree" # all that follows is from where it was not installed
 # Nothing of the build or the sources: neither from the tree, nor by a path in a library.
 if grep -rlF "$build" "$tree/lib/cmake" "$tree/lib/pkgconfig"; then fail "names the build folder $build"; fi
 
@@ -60,5 +61,6 @@ if [[ -n $lesson ]]; then
   prints "$shmoe" run --no-prefix -n 2 -- "$scratch/examples/$lesson" <"$examples/apps/$lesson/expected.txt"
 fi
 
+mv "$tree" "$prefix"
 xargs -d '\n' -a "$scratch/manifest" rm -f # it names some twice
-[[ -z $(files_of "$tree") ]] || fail "left after all of install_manifest.txt were removed: $(files_of "$tree")"
+[[ -z $(files_of "$prefix") ]] || fail "left after all of install_manifest.txt were removed: $(files_of "$prefix")"

@@ -25,7 +25,10 @@ is_shared() { [[ $(needed "$1" | grep -v '^libc\.so') == libshmoe.so.* ]] || fai
 is_static() { if needed "$1" | grep libshmoe; then fail "$1 is not static"; fi; }
 
 # With libshmoe.so nothing but the tree is looked at.
-nothing_else=(-DCMAKE_DISABLE_FIND_PACKAGE_{Boost,CLI11,PkgConfig,TBB,Threads,fmt,nlohmann_json,spdlog}=ON)
+nothing_else=()
+for name in Boost CLI11 PkgConfig TBB Threads fmt nlohmann_json spdlog; do
+  nothing_else+=("-DCMAKE_DISABLE_FIND_PACKAGE_$name=ON")
+done
 configure() { quietly cmake -S "$1" -B "$2" -G Ninja -DCMAKE_C_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$tree" "${@:3}"; }
 configure "$example" "$scratch/shared" "${nothing_else[@]}"
 quietly cmake --build "$scratch/shared"

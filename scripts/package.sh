@@ -145,12 +145,22 @@ fi
 echo "== in a fresh Debian 12"
 mkdir -p "$out/debs"
 cp "$out"/*.deb "$out/debs/"
-lesson=01_notify_wait
+install='apt-get -q install -y --no-install-recommends'
+debs=/opt/shared lesson=01_notify_wait
+c_example=/usr/share/doc/libshmoe-dev/examples/c_api cxx_examples=/usr/share/doc/libshmoe++-dev/examples
+run="cd / && shmoe run --no-prefix -n 2 --"
+ours="find / -xdev -name '*shmoe*' ! -path '/opt/*' ! -path '/tmp/*'"
 docker/prove.sh --shared "$out/debs" "$chroot" \
-  'apt-get -q update && apt-get -q install -y --no-install-recommends /opt/shared/shmoe_*.deb' \
+  "apt-get -q update && $install $debs/shmoe_*.deb" \
   'cd / && shmoe moe --ranks 2' \
   'cd / && shmoe museum run S1 && shmoe check run sync_all' \
-  'apt-get -q install -y --no-install-recommends /opt/shared/libshmoe-dev_*.deb g++ cmake make' \
-  "cmake -S /usr/share/doc/libshmoe-dev/examples -B /tmp/lessons && cmake --build /tmp/lessons --target $lesson" \
-  "shmoe run --no-prefix -n 2 -- /tmp/lessons/$lesson" \
-  'apt-get -q purge -y shmoe && ! command -v shmoe && test ! -e /usr/include/shmoe'
+  'for program in /usr/bin/shmoe*; do test -s "/usr/share/man/man1/$(basename "$program").1.gz" || exit 1; done' \
+  "$install $debs/libshmoe0_*.deb $debs/libshmoe-dev_*.deb gcc libc6-dev pkg-config" \
+  "! command -v g++ && gcc $c_example/main.c \$(pkg-config --cflags --libs shmoe-c) -o /tmp/c_api" \
+  "$run /tmp/c_api | diff $c_example/expected.txt -" \
+  "$install $debs/libshmoe++-dev_*.deb g++ cmake make" \
+  "cmake -S $c_example -B /tmp/c_example && cmake --build /tmp/c_example && $run /tmp/c_example/c_api" \
+  "gcc $c_example/main.c \$(pkg-config --cflags --libs shmoe-c-static) -o /tmp/c_static && $run /tmp/c_static" \
+  "cmake -S $cxx_examples -B /tmp/lessons && cmake --build /tmp/lessons --target $lesson && $run /tmp/lessons/$lesson" \
+  "$install --reinstall $debs/*.deb && shmoe --version" \
+  "apt-get -q purge -y shmoe 'libshmoe*' && ! command -v shmoe && ! ldconfig -p | grep libshmoe && ! $ours | grep ."

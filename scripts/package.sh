@@ -45,8 +45,18 @@ stage() {
   fi
 }
 
+# override TAG REASON: what lintian says of this package and is so on purpose.
+override() {
+  mkdir -p "$root/usr/share/lintian/overrides"
+  printf '# %s\n%s: %s\n' "$2" "$(basename "$root")" "$1" >>"$root/usr/share/lintian/overrides/$(basename "$root")"
+}
+
 # The files every package has, and those that must be compressed.
 finish() {
+  if [[ -z ${DEBEMAIL:-} ]]; then
+    override bogus-mail-host 'Built without DEBEMAIL, so there is nobody to write to.'
+    override bogus-mail-host-in-debian-changelog 'The same.'
+  fi
   printf 'shmoe (%s) bookworm; urgency=medium\n\n  * Built from commit %s.\n\n -- %s  %s\n' "$version" \
     "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" "$maintainer" "$(date -Rud "@$made")" |
     gzip -9n >"$doc/changelog.gz"
@@ -135,32 +145,36 @@ Description: mixture-of-experts communication for programs in C++, to build them
 END
 rm -rf "$out/stage"
 ls -s --block-size=K "$out"/*.deb
+
+# In a fresh Debian 12: each package with no more than it asks for, used, put in again, and gone without a trace.
+try_in() {
+  echo "== in a fresh Debian 12"
+  mkdir -p "$out/debs"
+  cp "$out"/*.deb "$out/debs/"
+  local install='apt-get -q install -y --no-install-recommends'
+  local debs=/opt/shared lesson=01_notify_wait
+  local c_example=/usr/share/doc/libshmoe-dev/examples/c_api cxx_examples=/usr/share/doc/libshmoe++-dev/examples
+  local run="cd / && shmoe run --no-prefix -n 2 --"
+  local ours="find / -xdev -name '*shmoe*' ! -path '/opt/*' ! -path '/tmp/*'"
+  docker/prove.sh --shared "$out/debs" "$1" \
+    "apt-get -q update && $install $debs/shmoe_*.deb" \
+    'cd / && shmoe moe --ranks 2' \
+    'cd / && shmoe museum run S1 && shmoe check run sync_all --runs 2000' \
+    'for program in /usr/bin/shmoe*; do test -s "/usr/share/man/man1/$(basename "$program").1.gz" || exit 1; done' \
+    "$install $debs/libshmoe0_*.deb $debs/libshmoe-dev_*.deb gcc libc6-dev pkg-config" \
+    "! command -v g++ && gcc $c_example/main.c \$(pkg-config --cflags --libs shmoe-c) -o /tmp/c_api" \
+    "$run /tmp/c_api | diff $c_example/expected.txt -" \
+    "$install $debs/libshmoe++-dev_*.deb g++ cmake make" \
+    "cmake -S $c_example -B /tmp/c_example && cmake --build /tmp/c_example && $run /tmp/c_example/c_api" \
+    "gcc $c_example/main.c \$(pkg-config --cflags --libs shmoe-c-static) -o /tmp/c_static && $run /tmp/c_static" \
+    "cmake -S $cxx_examples -B /tmp/lessons && cmake --build /tmp/lessons --target $lesson && $run /tmp/lessons/$lesson" \
+    "$install --reinstall $debs/*.deb && shmoe --version" \
+    "apt-get -q purge -y shmoe 'libshmoe*' && ! command -v shmoe && ! ldconfig -p | grep libshmoe && ! $ours | grep ."
+}
+if [[ -n $chroot ]]; then try_in "$chroot"; fi
+
 if command -v lintian >/dev/null; then
   echo "== lintian"
   lintian --allow-root --fail-on error,warning "$out"/*.deb
   echo "   no errors, no warnings"
 fi
-[[ -n $chroot ]] || exit 0
-
-echo "== in a fresh Debian 12"
-mkdir -p "$out/debs"
-cp "$out"/*.deb "$out/debs/"
-install='apt-get -q install -y --no-install-recommends'
-debs=/opt/shared lesson=01_notify_wait
-c_example=/usr/share/doc/libshmoe-dev/examples/c_api cxx_examples=/usr/share/doc/libshmoe++-dev/examples
-run="cd / && shmoe run --no-prefix -n 2 --"
-ours="find / -xdev -name '*shmoe*' ! -path '/opt/*' ! -path '/tmp/*'"
-docker/prove.sh --shared "$out/debs" "$chroot" \
-  "apt-get -q update && $install $debs/shmoe_*.deb" \
-  'cd / && shmoe moe --ranks 2' \
-  'cd / && shmoe museum run S1 && shmoe check run sync_all' \
-  'for program in /usr/bin/shmoe*; do test -s "/usr/share/man/man1/$(basename "$program").1.gz" || exit 1; done' \
-  "$install $debs/libshmoe0_*.deb $debs/libshmoe-dev_*.deb gcc libc6-dev pkg-config" \
-  "! command -v g++ && gcc $c_example/main.c \$(pkg-config --cflags --libs shmoe-c) -o /tmp/c_api" \
-  "$run /tmp/c_api | diff $c_example/expected.txt -" \
-  "$install $debs/libshmoe++-dev_*.deb g++ cmake make" \
-  "cmake -S $c_example -B /tmp/c_example && cmake --build /tmp/c_example && $run /tmp/c_example/c_api" \
-  "gcc $c_example/main.c \$(pkg-config --cflags --libs shmoe-c-static) -o /tmp/c_static && $run /tmp/c_static" \
-  "cmake -S $cxx_examples -B /tmp/lessons && cmake --build /tmp/lessons --target $lesson && $run /tmp/lessons/$lesson" \
-  "$install --reinstall $debs/*.deb && shmoe --version" \
-  "apt-get -q purge -y shmoe 'libshmoe*' && ! command -v shmoe && ! ldconfig -p | grep libshmoe && ! $ours | grep ."

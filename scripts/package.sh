@@ -37,7 +37,7 @@ stage() {
   echo "== $1 $version"
   DESTDIR=$root cmake --install "build/$preset" --prefix /usr --component "$2" --strip >>"$out/install.log"
   mkdir -p "$doc" "$root/DEBIAN"
-  find "$root/usr" -name '*.a' -exec strip --strip-unneeded --remove-section=.comment --enable-deterministic-archives {} +
+  find "$root/usr" -name '*.a' -exec strip --strip-unneeded --remove-section={.comment,.note} --enable-deterministic-archives {} +
   local examples=$root/usr/share/doc/shmoe/examples
   if [[ -d $examples ]]; then
     mv "$examples" "$doc/"
@@ -119,7 +119,9 @@ Description: mixture-of-experts communication for programs in C
  programs in C and whatever calls C.
 END
 
+for_this_machine='Libraries lie in /usr/lib, where any other prefix has them: packages are for the machine that built them.'
 stage libshmoe-dev c_development
+override pkg-config-unavailable-for-cross-compilation "$for_this_machine"
 package libshmoe-dev <<END
 Section: libdevel
 Depends: libshmoe0 (= $version)
@@ -134,6 +136,7 @@ Description: mixture-of-experts communication for programs in C, to build them
 END
 
 stage libshmoe++-dev development
+override pkg-config-unavailable-for-cross-compilation "$for_this_machine"
 package libshmoe++-dev <<END
 Section: libdevel
 Depends: shmoe (= $version), libshmoe-dev (= $version), libboost-dev, libboost-context-dev, libcli11-dev, nlohmann-json3-dev, $static

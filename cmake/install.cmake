@@ -1,6 +1,7 @@
-# What `cmake --install` puts where. Two components: "programs" to run, "development" to build other projects.
+# What `cmake --install` puts where. Components: "programs" to run, "development" to build other projects in C++,
+# "c_library" that programs in C run with, "c_development" to build them.
 #
-# Headers lie under include/shmoe/ with their folders, and that folder is the include path which the targets bring:
+# Headers of C++ lie under include/shmoe/ with their folders, and that folder is the include path which the targets bring:
 # `#include "ops/ep/layout.hpp"` is spelt as in our sources, and ops/ and runtime/ of others are never in the way.
 # C++20 comes with the targets. -ffp-contract=off does not: no header computes with floats, and how a project's own sums
 # are rounded is its own choice; one that compares them with ours to the bit sets the flag, as examples/ does.
@@ -23,24 +24,41 @@ endif()
 
 # shmoe_install_library(shmoe_ops): the target shmoe::ops of other projects, with all headers of the folder that are not
 # under detail/.
-# shmoe_install_library(shmoe_c HEADERS shmoe.h): with these headers instead, straight under include/.
 function(shmoe_install_library target)
-  cmake_parse_arguments(ARG "" "" "HEADERS" ${ARGN})
   string(REPLACE shmoe_ "" name ${target})
   # No symbol of its own when it is shared: the precompiled headers are the same for all.
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} DEFINE_SYMBOL ""
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-  install(TARGETS ${target} EXPORT shmoe
+  install(TARGETS ${target} EXPORT shmoe_cxx
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT programs NAMELINK_COMPONENT development
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
   add_dependencies(to_install ${target})
-  if(ARG_HEADERS)
-    install(FILES ${ARG_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
-    return()
-  endif()
   file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/ DESTINATION ${SHMOE_INSTALL_HEADERS}/${folder} COMPONENT development
     FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN detail EXCLUDE)
+endfunction()
+
+# shmoe_install_c_library(shmoe_c): the target shmoe::c and `pkg-config shmoe-c` of other projects. Each such library is a
+# component of find_package(shmoe) by itself: libshmoe.so needs nothing of what C++ and libshmoe.a need.
+function(shmoe_install_c_library target)
+  string(REPLACE shmoe_ "" name ${target})
+  # Structs carry their size, so the programs of one major version run with any library of it.
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  install(TARGETS ${target} EXPORT ${target}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT c_library NAMELINK_COMPONENT c_development
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT c_development)
+  install(EXPORT ${target} NAMESPACE shmoe:: FILE ${target}.cmake DESTINATION ${SHMOE_INSTALL_CMAKE} COMPONENT c_development)
+  string(REPLACE _ - module ${target})
+  shmoe_install_pkgconfig(${module} c_development)
+  add_dependencies(to_install ${target})
+endfunction()
+
+# shmoe_install_pkgconfig(shmoe-c development): of cmake/shmoe-c.pc.in, for `pkg-config shmoe-c`.
+function(shmoe_install_pkgconfig module component)
+  file(RELATIVE_PATH prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+  set(file ${PROJECT_BINARY_DIR}/cmake_package/${module}.pc)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/${module}.pc.in ${file} @ONLY)
+  install(FILES ${file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${component})
 endfunction()
 
 # shmoe_install_programs(shmoe-bench ...)
@@ -51,14 +69,14 @@ endfunction()
 
 # At last, when all libraries are known: find_package(shmoe) and `pkg-config shmoe`.
 function(shmoe_install_package)
-  install(TARGETS shmoe_options EXPORT shmoe)
-  install(EXPORT shmoe NAMESPACE shmoe:: FILE shmoeTargets.cmake DESTINATION ${SHMOE_INSTALL_CMAKE} COMPONENT development)
+  install(TARGETS shmoe_options EXPORT shmoe_cxx)
+  install(EXPORT shmoe_cxx NAMESPACE shmoe:: DESTINATION ${SHMOE_INSTALL_CMAKE} COMPONENT development)
   set(folder ${PROJECT_BINARY_DIR}/cmake_package)
   configure_package_config_file(cmake/shmoeConfig.cmake.in ${folder}/shmoeConfig.cmake
     INSTALL_DESTINATION ${SHMOE_INSTALL_CMAKE})
   write_basic_package_version_file(${folder}/shmoeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${folder}/shmoeConfig.cmake ${folder}/shmoeConfigVersion.cmake
-    DESTINATION ${SHMOE_INSTALL_CMAKE} COMPONENT development)
+    DESTINATION ${SHMOE_INSTALL_CMAKE} COMPONENT c_development)
 
   # What the libraries themselves use is linked by whoever links static ones.
   set(within "spdlog libhwy hwloc tbb")
@@ -66,7 +84,5 @@ function(shmoe_install_package)
   if(BUILD_SHARED_LIBS)
     set(requires "Requires: fmt\nRequires.private: ${within}")
   endif()
-  file(RELATIVE_PATH prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
-  configure_file(cmake/shmoe.pc.in ${folder}/shmoe.pc @ONLY)
-  install(FILES ${folder}/shmoe.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+  shmoe_install_pkgconfig(shmoe development)
 endfunction()

@@ -56,6 +56,13 @@ def completed(*words):
     return ran.stdout.split()
 
 
+def typed(line):
+    """The arguments that an interactive bash gives to shmoe when this is typed, tabs included."""
+    script = f"source '{FOLDER / 'shmoe.bash'}'\nshmoe() {{ printf 'got: %s\\n' \"$*\"; }}\n{line}\nexit\n"
+    ran = subprocess.run(["bash", "--norc", "--noprofile", "-i"], input=script, capture_output=True, text=True, timeout=60)
+    return re.findall(r"^got: (.*)$", ran.stdout, re.M)
+
+
 class Pages(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -99,6 +106,16 @@ class Pages(unittest.TestCase):
             with self.subTest(command=words):
                 self.assertEqual(completed(*words, ""), children)
                 self.assertEqual(sorted(completed(*words, "-")), sorted(options))
+
+    def test_completion_ends_what_was_begun(self):
+        self.assertEqual(completed("mo"), ["moe"])
+        self.assertEqual(completed("moe", "--ro"), ["--routing"])
+        self.assertEqual(completed("moe", "--nothing-like-it"), [])
+
+    def test_the_tab_key(self):
+        self.assertEqual(typed("shmoe mo\t"), ["moe"])
+        self.assertEqual(typed("shmoe moe --ro\t"), ["moe --routing"])
+        self.assertEqual(typed("shmoe check ru\t --rank\t"), ["check run --ranks"])
 
     def test_completion_goes_on_behind_options(self):
         self.assertEqual(completed("moe", "--ranks", "8", "--exp"), ["--expert-ranks", "--experts"])

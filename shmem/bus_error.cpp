@@ -42,7 +42,7 @@ constinit BusErrorHandler bus_errors;
 
 /// Whether an access reaches memory; where it raises SIGBUS itself, it is left out.
 [[gnu::noinline]] bool reaches(FunctionRef<void()> access) {
-  if (sigsetjmp(bus_errors.unreachable, 0) != 0) return false;
+  if (sigsetjmp(bus_errors.unreachable, 1) != 0) return false;
   access();
   return true;
 }
@@ -151,7 +151,16 @@ void give_up(const WatchedMemory::GiveUp& give_up, std::string_view text) {
   }
 }
 
+/// In a handler it is blocked, and would then kill at once.
+void let_bus_errors_in() {
+  sigset_t bus_error;
+  sigemptyset(&bus_error);
+  sigaddset(&bus_error, SIGBUS);
+  pthread_sigmask(SIG_UNBLOCK, &bus_error, nullptr);
+}
+
 [[noreturn]] void end_process(const Hit& hit, int code) {
+  let_bus_errors_in();  // from what is gone as well, see reaches
   const FixedText text = text_of(hit, code);
   if (tells(*hit.memory)) write_line(*hit.memory, text.view());
   for_each_watched([&](const WatchedMemory& memory) {
@@ -193,7 +202,7 @@ void install() {
   static const bool installed = [] {
     struct sigaction ours {};
     ours.sa_sigaction = on_bus_error;
-    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;  // the handler itself may touch what is gone
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
     sigaction(SIGBUS, nullptr, &bus_errors.former);
     return sigaction(SIGBUS, &ours, nullptr) == 0;
   }();

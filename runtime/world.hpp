@@ -22,7 +22,8 @@ struct Job;
 
 class World {
  public:
-  /// Finds the other processes of the job and maps their memory. Collective over the job.
+  /// Finds the other processes of the job and maps their memory. Collective over the job. The process gets a handler of
+  /// SIGBUS, for this memory only: see shmem::BusErrorWatch.
   /// Errors:  one clear error on every rank, within config.bootstrap_timeout.
   static Result<std::unique_ptr<World>> create(const Config& config);
 

@@ -9,9 +9,12 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 
 #include "shmem/layout.hpp"
+#include "shmem/segment.hpp"
 #include "tests/shmem/shm_names.hpp"
 
 using namespace shmoe;
@@ -77,6 +80,32 @@ TEST_CASE("bus error: memory that is taken away ends the process with one line: 
   });
   CHECK(ending.exit_code == kExitMemoryLost);
   CHECK(ending.said == "shmoe: rank 0: bus error at byte 0x102008 of the shared segment (.mem) of rank 1: " + kShrunk);
+}
+
+TEST_CASE("bus error: a page that was never committed while /dev/shm is full") {
+  constexpr int kMayNotMount = 77;
+  const Ending ending = in_child([&] {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=64k") != 0) {
+      return kMayNotMount;
+    }
+    const Result<Segment> segment = Segment::create("shmoe.test.full", Bytes{kMiB});
+    if (!segment) return 1;
+    const BusErrorWatch watch(
+        {.self = Rank{2},
+         .places = {{.at = segment->data(), .size = Bytes{kMiB}, .owner = Rank{2}, .object = ".mem"}}});
+    for (std::size_t at = 0; at < kMiB; at += 4096) segment->data()[at] = std::byte{1};
+    return 2;
+  });
+  if (ending.exit_code == kMayNotMount) {
+    MESSAGE("skipped: no mounts of its own are allowed (root only)");
+    return;
+  }
+  CHECK(ending.exit_code == kExitMemoryLost);
+  CHECK(ending.said ==
+        "shmoe: rank 2: bus error at byte 0x10000 of the shared segment (.mem) of rank 2: /dev/shm is full: in a "
+        "container start it with a larger --shm-size, elsewhere remount it with a larger size or remove other files "
+        "there\n");
 }
 
 TEST_CASE("bus error: a process that only looks has no rank to name") {

@@ -68,7 +68,8 @@ class World {
   /// Order:   none.
   void tell_once(const Error& error, const Tell& tell);
 
-  /// Collective end, bounded by config.bootstrap_timeout; of those who are left, where all() has lost ranks. A World that is only destroyed does not wait for anybody.
+  /// Collective end, bounded by config.bootstrap_timeout; of those who are left, where all() has lost ranks. A World that
+  /// is only destroyed does not wait for anybody.
   /// Order:   a barrier of all ranks: see Communicator::barrier.
   /// Errors:  as Communicator::barrier.
   Result<void> finalize();

@@ -52,7 +52,8 @@ struct ActorEvent {
   std::int32_t blocks = 0;  // of the launch, of which this core runs `block`; 0: the same as before
 };
 
-/// Everything a protocol may do to the world outside its core. Stable: operators, decorators and bodies may rely on it. One object a core, never called concurrently.
+/// Everything a protocol may do to the world outside its core. Stable: operators, decorators and bodies may rely on it.
+/// One object a core, never called concurrently.
 ///
 /// Units:   ranks are ranks of the communicator, offsets count from its block
 /// Order:   put and signal to one rank are unordered until fence; to different ranks until quiet. put_signal orders its

@@ -7,8 +7,8 @@
 
 namespace shmoe::runtime {
 
-/// One object: {schema, verdict, text, proven_after_ms, causes: [{cause, because, advice}], stuck: [{rank, core, op, round, waits_for, site,
-/// writers, written}]}, the likeliest cause first.
+/// One object: {schema, verdict, text, proven_after_ms, causes: [{cause, because, advice}], stuck: [{rank, core, op, round,
+/// waits_for, site, writers, written}]}, the likeliest cause first.
 std::string to_json(const Verdict& verdict);
 
 /// Errors:  io naming the file.

@@ -23,6 +23,7 @@ struct Owner {
   bool operator==(const Owner&) const = default;
 };
 
+/// Errors:  not_found, io: /proc is not mounted, or does not tell when this process started
 Result<Owner> this_process();
 bool is_alive(const Owner& owner);
 

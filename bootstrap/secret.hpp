@@ -16,6 +16,8 @@ struct Secret {
 };
 
 /// From the kernel's random source.
+///
+/// Errors:  system: the kernel gives none
 Result<Secret> random_secret();
 
 /// A secret text of any length.

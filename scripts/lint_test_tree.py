@@ -86,6 +86,8 @@ namespace shmoe::ops {
 
 struct TellArgs {};
 /// An operator that has all it needs.
+///
+/// Errors:  mismatch on all ranks
 Result<void> tell(runtime::Communicator& comm, const TellArgs& args);
 
 /// Name in the log, where "std::atomic" and 'futex' are only words.

@@ -119,7 +119,7 @@ def _label_in(label, lines):
 
 def _unlabelled(tree, label, name, is_exempt):
     found = []
-    for s in tree.headers("shmem", "runtime", "ops"):
+    for s in tree.headers("shmem", "bootstrap", "runtime", "ops"):
         if "/detail/" in s.path:
             continue
         for line, class_line, head, tail in _declarations(s.code, name):

@@ -18,7 +18,7 @@
 
 using namespace shmoe;
 using namespace shmoe::shmem;
-using shmoe::shmem::test::on_every_target;
+using shmoe::test::on_every_target;
 using shmoe::test::fresh_random;
 namespace reference = shmoe::ops::reference;
 

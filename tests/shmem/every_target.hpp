@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 #include <hwy/targets.h>
 
-namespace shmoe::shmem::test {
+namespace shmoe::test {
 
 /// Runs `body` once for each instruction set that this machine has.
 template <class Body>
@@ -21,4 +21,4 @@ void on_every_target(const Body& body) {
   choose(0);
 }
 
-}  // namespace shmoe::shmem::test
+}  // namespace shmoe::test

@@ -1,6 +1,7 @@
 #include "runtime/communicator.hpp"
 
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "runtime/zero_buffer_sync.hpp"
@@ -83,10 +84,19 @@ std::optional<Error> abort_seen_by(Rank member, const shmem::Peers& peers, std::
   const std::uint64_t word = shmem::load_slot(peers, member, peers.slots->abort().at(0, Rank{0}));
   if (word == 0) return std::nullopt;
   const Rank origin = aborting_rank(word);
-  const auto* reason = reinterpret_cast<const char*>(peers.mem[origin.index()] + peers.map->abort_text().value());
   const bool proven = shmem::error_in(word) == Errc::deadlock;  // it is everybody's verdict
-  return Error{.code = proven ? Errc::deadlock : Errc::aborted,
-               .context = fmt::format("rank {} gave up: {}", members[origin.index()], reason),
+  const Errc code = proven ? Errc::deadlock : Errc::aborted;
+  if (origin.index() >= members.size()) {
+    return Error{.code = code,
+                 .context = fmt::format("member {} of {} gave up, which there is not: something else than shmoe has "
+                                        "written into rank {}",
+                                        origin, members.size(), members[member.index()]),
+                 .where = members[member.index()]};
+  }
+  const auto* reason = reinterpret_cast<const char*>(peers.mem[origin.index()] + peers.map->abort_text().value());
+  const std::string_view text(reason, ::strnlen(reason, shmem::kErrorTextBytes));
+  return Error{.code = code,
+               .context = fmt::format("rank {} gave up: {}", members[origin.index()], text),
                .where = members[origin.index()]};
 }
 

@@ -105,7 +105,7 @@ inline std::optional<std::string> wrong_size(std::int32_t ranks, const Plan& pla
 }  // namespace detail
 
 /// Starts the job, runs `body` on every rank, ends the job, and returns the exit code: 0, also after --help; 1 after an
-/// error; 85 after a broken contract; 86 is reserved. `adjust` changes settings before the start.
+/// error; 85 after a broken contract; 86 after a proven deadlock. `adjust` changes settings before the start.
 inline int run(int argc, char** argv, const Plan& plan, const Body& body, const Adjust& adjust = {}) {
   apps::hold_standard_streams();
   const std::span<char*> words(argv, static_cast<std::size_t>(argc));

@@ -133,11 +133,8 @@ std::optional<Error> decode_failure(std::span<const std::byte> bytes) {
   auto text = in.text();
   if (!text || text->empty() || *code == 0 || *code > static_cast<std::uint32_t>(Errc::broken_contract))
     return std::nullopt;
-  text->resize(std::min(text->size(), kMaxErrorText));
   // It may be a stranger who listens at the address that was given.
-  std::replace_if(
-      text->begin(), text->end(), [](char c) { return is_control(c) && c != '\n'; }, '?');
-  Error error{static_cast<Errc>(*code), std::move(*text), {}, static_cast<int>(*sys)};
+  Error error{static_cast<Errc>(*code), printable(text->substr(0, kMaxErrorText)), {}, static_cast<int>(*sys)};
   if (static_cast<std::int32_t>(*where) >= 0) error.where = Rank{static_cast<std::int32_t>(*where)};
   return error;
 }

@@ -48,7 +48,7 @@ std::string segment_name(const bootstrap::Launch& launch) {
 /// A card of another build may lack some.
 Result<void> check_facts(std::span<const bootstrap::IdCard> cards) {
   for (Rank rank{0}; rank.index() < cards.size(); ++rank) {
-    for (const char* name : {kSegmentFact, kCopyFact, kNearFact, kCpusFact, kPidsFact}) {
+    for (const char* name : {kSegmentFact, kCopyFact, kNearFact, kUserFact, kCpusFact, kPidsFact}) {
       if (cards[rank.index()].fact(name) != nullptr) continue;
       return Error{
           .code = Errc::mismatch,

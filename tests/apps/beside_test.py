@@ -65,7 +65,7 @@ class One_user(Beside):
         cli.until(lambda: sorted(map(len, listed().values())) == [3, 3], "both jobs in the list")
         self.assertEqual(listed(), {job.pid: [pid for _, pid in sorted(jobs.ranks_of(job.pid).items())] for job in launchers})
         if jobs.ALONE == "yes":
-            self.assertEqual(run("clean", env=self.env).stdout, "0 removed, 0 in use, 0 of other users, 0 odd\n")
+            self.assertEqual(run("clean", env=self.env).stdout, "0 removed, 0 in use, 0 of other users, 0 not made by shmoe\n")
         for job in launchers:
             self.assertIsNone(job.poll())
             job.terminate()

@@ -137,7 +137,7 @@ class Killed(jobs.Case):
         removed = set(re.findall(r"^removed (.*)$", done.stdout, re.M))
         kept = set(re.findall(r"^kept (.*): in use, or just being created$", done.stdout, re.M))
         if jobs.ALONE == "yes":
-            self.assertEqual(done.stdout.splitlines()[-1], f"{len(removed)} removed, {len(kept)} in use, 0 of other users, 0 odd")
+            self.assertEqual(done.stdout.splitlines()[-1], f"{len(removed)} removed, {len(kept)} in use, 0 of other users, 0 not made by shmoe")
         return removed, kept
 
     def check_clean(self, left):

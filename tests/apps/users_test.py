@@ -76,7 +76,7 @@ class Two_users(cli.Case):
         self.assertTrue(path.exists())
         self.assertNotIn(path.name, done.stdout)
         self.assertRegex(done.stdout, r"(?m)^skipped [1-9]\d* of other users: whoever owns it runs `shmoe clean`$")
-        self.assertRegex(done.stdout.splitlines()[-1], r"^0 removed, 0 in use, [1-9]\d* of other users, \d+ odd$")
+        self.assertRegex(done.stdout.splitlines()[-1], r"^0 removed, 0 in use, [1-9]\d* of other users, \d+ not made by shmoe$")
         done = self.run_as(A, self.shmoe, "clean")
         self.assertIn(f"removed {path.name}\n", done.stdout)
         self.assertFalse(path.exists())
@@ -169,7 +169,7 @@ class Pid_reused(jobs.Case):
         done = run("clean", env=self.env)
         self.assertFalse(path.exists())
         if jobs.ALONE == "yes":
-            self.assertEqual(done.stdout, f"removed {path.name}\n1 removed, 0 in use, 0 of other users, 0 odd\n")
+            self.assertEqual(done.stdout, f"removed {path.name}\n1 removed, 0 in use, 0 of other users, 0 not made by shmoe\n")
         self.assertEqual(run("inspect", pid, "--once", env=self.env).returncode, 0)
         self.assertIsNone(job.poll())
         job.terminate()

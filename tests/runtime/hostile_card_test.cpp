@@ -73,7 +73,7 @@ bootstrap::Blob without(bootstrap::Blob card, std::string_view name) {
 TEST_CASE("hostile card: what a rank does not state is an error that names it") {
   const Outcome first = start_with({});
   CHECK(first.of_rank_0 == "io: the id card of rank 1 does not parse: start the same build on every rank");
-  for (const char* name : {"segment", "copy", "copied near", "cpus", kPidsFact}) {
+  for (const char* name : {"segment", "copy", "copied near", "user", "cpus", kPidsFact}) {
     CHECK(start_with(without(first.card_of_rank_0, name)).of_rank_0 ==
           fmt::format("mismatch: rank 1 does not state its {}: start the same build on every rank", name));
   }

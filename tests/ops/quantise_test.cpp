@@ -18,8 +18,8 @@
 
 using namespace shmoe;
 using namespace shmoe::shmem;
-using shmoe::test::on_every_target;
 using shmoe::test::fresh_random;
+using shmoe::test::on_every_target;
 namespace reference = shmoe::ops::reference;
 
 namespace {

@@ -23,7 +23,7 @@ has -n --ranks || args=(--ranks 8 "${args[@]}")
 echo "== packages"
 scripts/install_packages.sh
 
-echo "== build (release)"
+echo "== build (release): some minutes the first time"
 program=apps/shmoe/shmoe
 scripts/build.sh release "$program"
 

@@ -21,7 +21,7 @@ if [[ $EUID -ne 0 ]]; then
   as_root=(sudo)
 fi
 
-echo "== installing ${#missing[@]} packages: ${missing[*]}"
+echo "== installing ${#missing[@]} packages, a minute or two: ${missing[*]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # Quiet when fine, the whole log when not. Passed through env because sudo drops the environment.

@@ -1,5 +1,7 @@
 // The command line of shmoe.
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -140,5 +142,6 @@ int run_command_line(int argc, char** argv) {
 }  // namespace shmoe::apps
 
 int main(int argc, char** argv) {
+  ::prctl(PR_SET_NAME, "shmoe");  // for ps and top: a rank is started as /proc/self/exe, and would be called exe
   return shmoe::apps::run_program("shmoe", [&] { return shmoe::apps::run_command_line(argc, argv); });
 }

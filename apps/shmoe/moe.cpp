@@ -58,7 +58,8 @@ constexpr const char* kDescription =
     "ranks that a token goes to; GB/s is the rows that a rank sends by the first operator, and those that it gets "
     "back\n"
     "by the second, by the time there, waiting for other ranks included. In mode afd expert ranks have none.\n"
-    "Exit code: 0 verified; 1 failed; 85 broken contract; 86 proven deadlock; 128 + signal for a killed rank.";
+    "Exit code: 0 verified; 1 failed; 85 broken contract; 86 proven deadlock; 87 shared memory went away;\n"
+    "128 + signal for a killed rank.";
 
 /// Before the steps rather than behind them.
 Result<void> check_report_file(const MoeOptions& options) {

@@ -159,7 +159,10 @@ std::string to_text(const MoeReport& report) {
   }
   if (!report.how.empty()) text += fmt::format("as published: {}\n", report.how);
   if (!report.links.empty()) text += fmt::format("links of {}: puts are held back, times are theirs\n", report.links);
-  if (!report.faults.empty()) text += fmt::format("faults of {}: times are theirs too\n", report.faults);
+  if (!report.faults.empty())
+    text +=
+        fmt::format("faults of {}: times are theirs too; SHMOE_LOG=info names those that never came to their point\n",
+                    report.faults);
   if (const std::string huge = shm_huge_pages(); huge != "yes") text += fmt::format("huge pages: {}\n", huge);
   if (!report.doubt.empty()) text += fmt::format("note: {}\n", report.doubt);
   text += '\n';

@@ -97,7 +97,8 @@ Result<void> parse_weights(std::string_view text, const Place& place, Batch& bat
 
 Result<Batch> parse_tabbed(std::string_view line, const RoutingRules& rules, const Place& place) {
   const std::size_t gap = line.find("\t\t");
-  if (gap == std::string_view::npos) return place.error("no two tabs between ids and weights");
+  if (gap == std::string_view::npos)
+    return place.error("no two tabs between ids and weights: put one between two numbers of a kind, or write JSON");
   Batch batch;
   if (auto ids = parse_ids(line.substr(0, gap), rules, place, batch); !ids) return ids.error();
   if (auto weights = parse_weights(line.substr(gap + 2), place, batch); !weights) return weights.error();

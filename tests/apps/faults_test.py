@@ -115,7 +115,9 @@ class Injected(Plan):
         self.assertCountEqual(told, [
             f"[shmoe rank 0] info: faults of {self.file} that are injected: 2",
             f"[shmoe rank 1] info: {self.file}:2: never came to its point: rank 1 in dispatch_norml put 1: drop"])
-        self.assertEqual(self.moe(plan).stderr, "")
+        unasked = self.moe(plan)
+        self.assertEqual(unasked.stderr, "")
+        self.assertIn("SHMOE_LOG=info names those that never came to their point\n", unasked.stdout)
 
     def test_run_hands_the_plan_to_its_ranks(self):
         self.file.write_text("rank 1 in notify wait 1: kill\n")

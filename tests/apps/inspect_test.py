@@ -64,6 +64,12 @@ def rows(report):
 
 
 class Watched(cli.Case):
+    def test_the_ranks_are_called_shmoe_in_ps_and_top(self):
+        with running(*JOB, "--steps", 100000) as (_, pids):
+            names = [Path(f"/proc/{pid}/task/{thread.name}/comm").read_text() for pid in pids
+                     for thread in Path(f"/proc/{pid}/task").iterdir()]
+            self.assertEqual(set(names), {"shmoe\n"})
+
     def test_a_stopped_rank_is_the_one_that_all_wait_for(self):
         words = (*JOB, "--steps", 2000, "--json")
         undisturbed = json.loads(run(*words).stdout)

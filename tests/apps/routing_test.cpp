@@ -68,7 +68,8 @@ TEST_CASE("a bad line is named with what is wrong") {
   CHECK(refusal("") == "routes:1: no batch");
   CHECK(refusal("\n\n") == "routes:1: no batch");
   CHECK(refusal(good + "\n" + good) == "routes:2: empty; a batch without tokens is written {\"topk_ids\": []}");
-  CHECK(refusal(good + "3\t7\t0.5\t0.5\n") == "routes:2: no two tabs between ids and weights");
+  CHECK(refusal(good + "3\t7\t0.5\t0.5\n") ==
+        "routes:2: no two tabs between ids and weights: put one between two numbers of a kind, or write JSON");
   CHECK(refusal("3\tx\t\t1\t1\n") == "routes:1: field 2 is 'x', which is no expert id");
   CHECK(refusal("3\t1.0\t\t1\t1\n") == "routes:1: field 2 is '1.0', which is no expert id");
   CHECK(refusal("3\t7\t\t1\tnan\n") == "routes:1: weight 2 is 'nan', which is no finite number");

@@ -108,6 +108,13 @@ Result<Launch> from_slurm(const Environment& environment) {
   return launch;
 }
 
+/// Hydra, of MPICH and Intel MPI, names no job.
+Result<Launch> from_hydra(const Environment& environment) {
+  auto launch = from_variables(environment, "hydra", "PMI_RANK", "PMI_SIZE");
+  if (launch && launch->size == 1) launch->job_id = fmt::format("pid-{}", ::getpid());
+  return launch;
+}
+
 Result<Launch> from_nothing(const Environment& environment) {
   Launch launch{"none", Rank{0}, 1, fmt::format("pid-{}", ::getpid()), {}, "no launcher"};
   if (environment("SLURM_PROCID")) launch.found_by = "inside a slurm allocation but not started by srun";
@@ -118,6 +125,7 @@ Result<Launch> from_other_launcher(const Environment& environment) {
   if (environment("OMPI_COMM_WORLD_RANK") || environment("OMPI_COMM_WORLD_SIZE")) return from_open_mpi(environment);
   if (environment("PMIX_RANK")) return from_pmix(environment);
   if (in_slurm_step(environment)) return from_slurm(environment);
+  if (environment("PMI_RANK")) return from_hydra(environment);
   return from_nothing(environment);
 }
 
@@ -158,8 +166,10 @@ Result<void> name_job(const Environment& environment, Launch& launch) {
     launch.job_id = *job;
   }
   if (launch.job_id.empty()) {
-    return invalid(fmt::format("{} gave no job id (no PMIX_NAMESPACE, no job variable): set SHMOE_JOB on every rank",
-                               launch.launcher));
+    return invalid(
+        fmt::format("{} gave no job id (no PMIX_NAMESPACE, no job variable): set SHMOE_JOB on every rank, to a name "
+                    "that no other job has",
+                    launch.launcher));
   }
   return {};
 }

@@ -35,10 +35,10 @@ struct Launch {
 };
 
 /// By these the ranks of other launchers are recognised. `shmoe run` takes them away from its own ranks.
-inline constexpr std::array kOtherLaunchers{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK",
-                                            "SLURM_PROCID"};
+inline constexpr std::array kOtherLaunchers{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "SLURM_PROCID",
+                                            "PMI_RANK"};
 
-/// Explicit variables first (SHMOE_RANK, SHMOE_SIZE), then Open MPI, PMIx, a Slurm step, else a job of one rank.
+/// Explicit variables first (SHMOE_RANK, SHMOE_SIZE), then Open MPI, PMIx, a Slurm step, Hydra, else a job of one rank.
 /// SHMOE_JOB names the job whoever started it. SHMOE_SIZE without SHMOE_RANK gives PMIx the size it does not tell, and
 /// must agree with the size of any other launcher.
 ///

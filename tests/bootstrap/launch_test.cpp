@@ -105,6 +105,8 @@ TEST_CASE("each launcher is recognised by its environment") {
       {with(kSlurm, kPmix), "pmix", 2, 4, "prterun-host-77@1"},
       {kSrun, "slurm", 1, 2, "slurm-4.0"},
       {kSlurm, "slurm", 3, 4, "slurm-812.1"},
+      {{{"PMI_RANK", "2"}, {"PMI_SIZE", "3"}, {"SHMOE_JOB", "mine"}}, "hydra", 2, 3, "mine"},
+      {with(kSrun, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "slurm", 1, 2, "slurm-4.0"},
       // What is set by hand wins, and the inner launcher: mpirun in a Slurm job.
       {with(kOpenMpi, {{"SHMOE_RANK", "3"}, {"SHMOE_SIZE", "4"}, {"SHMOE_JOB", "j"}}), "explicit", 3, 4, "j"},
       {with(kSlurm, kOpenMpi), "openmpi", 1, 2, "2100887553"},
@@ -190,6 +192,7 @@ TEST_CASE("a wrong value is an error that names the variable and the value") {
       {with(kOpenMpi, {{"SHMOE_SIZE", "3"}}), "SHMOE_SIZE", "3"},
       {{{"OMPI_COMM_WORLD_RANK", "0"}, {"PMIX_NAMESPACE", "n"}}, "OMPI_COMM_WORLD_SIZE", "not set"},
       {{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}}, "SHMOE_JOB", "no job id"},
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, "SHMOE_JOB", "hydra gave no job id"},
       {kPmix, "SHMOE_SIZE", "set SHMOE_SIZE"},
       {with(kPmix, {{"SHMOE_SIZE", "2"}}), "PMIX_RANK", "2"},
       {with(kSlurm, {{"SLURM_STEP_NUM_TASKS", "3"}}), "SLURM_PROCID", "3"},

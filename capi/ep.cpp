@@ -24,7 +24,7 @@ struct shmoe_ep {
 namespace {
 
 ops::ExpertMap experts_of(const shmoe_ep_shape& shape, const runtime::Communicator& comm) {
-  if (shape.experts < 1) refuse(fmt::format("shape->experts is {}: 1 at least", shape.experts));
+  check_experts(shape.experts);
   if (shape.owners != nullptr) return owned_by(shape.owners, shape.experts, comm.ranks());
   return ops::ExpertMap::even(shape.experts, comm.ranks());
 }

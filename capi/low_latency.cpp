@@ -39,7 +39,7 @@ namespace {
 
 ops::ExpertMap routed_experts(const shmoe_ll_shape& shape, const ops::SharedExperts& shared,
                               const runtime::Communicator& comm) {
-  if (shape.experts < 1) refuse(fmt::format("shape->experts is {}: 1 at least", shape.experts));
+  check_experts(shape.experts);
   if (shape.owners != nullptr) return owned_by(shape.owners, shape.experts, comm.ranks());
   return value_of(ops::experts_behind(shared, shape.experts, comm.ranks()));
 }

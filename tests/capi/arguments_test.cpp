@@ -165,7 +165,8 @@ TEST_CASE("shapes that name no choice or nothing at all") {
     shmoe_ep* ep = nullptr;
     refused(shmoe_ep_create(alone.comm, &shape, &ep), SHMOE_INVALID_ARGUMENT, text);
   };
-  ep_refused([](shmoe_ep_shape& s) { s.experts = 0; }, "shape->experts is 0: 1 at least");
+  ep_refused([](shmoe_ep_shape& s) { s.experts = 0; }, "shape->experts is 0: it goes from 1 to 65536");
+  ep_refused([](shmoe_ep_shape& s) { s.experts = INT32_MAX; }, "shape->experts is 2147483647: it goes from 1 to 65536");
   ep_refused([](shmoe_ep_shape& s) { s.hidden = 0; }, "shape->hidden is 0: 1 at least");
   ep_refused([](shmoe_ep_shape& s) { s.type = SHMOE_INT32; }, "shape->type is 3: it goes from 0 to 2");
   ep_refused([](shmoe_ep_shape& s) { s.quant = -1; }, "shape->quant is -1: it goes from 0 to 1");

@@ -293,6 +293,10 @@ class Clean(cli.Case):
         self.until_this_clean(name, says=f"removed {name}\n", leaves=False)
         self.assertTrue(other.exists())
 
+    def test_names_of_others_do_nothing_to_a_terminal(self):
+        self.object(f"shmoe.test-{os.getpid()}.\n\x1b[31mred").chmod(0o644)
+        self.assertIn(f"skipped shmoe.test-{os.getpid()}.??[31mred: nothing that shmoe makes\n", run("clean").stdout)
+
     def test_meeting_files_count(self):
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o700)

@@ -29,6 +29,8 @@ SHMOE_SAME(BROKEN_CONTRACT, broken_contract);
 
 /// More bytes than any struct of the interface will have: a size that was never set.
 constexpr std::size_t kMostSize = 4096;
+/// Every struct begins with a size_t, so its own size is a multiple of one; another would cut a pointer in two.
+constexpr std::size_t kStep = sizeof(std::size_t);
 
 struct Kept {
   Error error;
@@ -93,7 +95,7 @@ shmoe_status call(const char* function, shmem::FunctionRef<void()> act) noexcept
 void check_size(const void* given, std::size_t known, const char* name) {
   std::size_t size = 0;
   std::memcpy(&size, given, sizeof size);
-  if (size <= sizeof size || size > kMostSize) {
+  if (size <= sizeof size || size > kMostSize || size % kStep != 0) {
     refuse(fmt::format("{}->size is {}: set it to the sizeof of the struct", name, size));
   }
   const auto* first = static_cast<const std::byte*>(given);

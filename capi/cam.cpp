@@ -15,6 +15,9 @@ struct CamCommunicator {
 
 namespace {
 
+/// Of "a.b.c.d:port", and room for one that is wrong: what it is then says the error.
+constexpr std::uint32_t kMostAddress = 64;
+
 enum Code : std::int32_t { kOk = 0, kWrongParameter = -3, kInternal = -4 };
 
 Code code_of(shmoe_status status) {
@@ -45,6 +48,7 @@ std::int32_t CamCreateComm(std::uint32_t rank_size, std::uint32_t rank, const ch
       refuse(
           fmt::format("rank {} of {}: 1 to {} ranks, counted from 0", rank, rank_size, runtime::CommArgs::kMaxRanks));
     }
+    if (length > kMostAddress) refuse(fmt::format("length is {}: an address has {} at most", length, kMostAddress));
     if (length > 0) address.assign(&need(server_ip_port, "server_ip_port"), length);
   });
   if (checked != SHMOE_OK) return code_of(checked);

@@ -4,6 +4,7 @@
 #include "ops/ep/layout.hpp"
 #include "ops/ep/pipeline.hpp"
 #include "ops/ep/routing.hpp"
+#include "ops/ep/rows.hpp"
 
 using namespace shmoe;
 using namespace shmoe::capi;
@@ -24,7 +25,7 @@ struct shmoe_ep {
 namespace {
 
 ops::ExpertMap experts_of(const shmoe_ep_shape& shape, const runtime::Communicator& comm) {
-  if (shape.experts < 1) refuse(fmt::format("shape->experts is {}: 1 at least", shape.experts));
+  check_experts(shape.experts);
   if (shape.owners != nullptr) return owned_by(shape.owners, shape.experts, comm.ranks());
   return ops::ExpertMap::even(shape.experts, comm.ranks());
 }
@@ -46,7 +47,8 @@ shmoe_status shmoe_ep_create(shmoe_communicator* comm, const shmoe_ep_shape* sha
     const auto quant = choice<ops::Quant>(wanted.quant, 2, "shape->quant");
     const auto group_list = choice<ops::GroupList>(wanted.group_list, 2, "shape->group_list");
     const ops::ExpertMap experts = experts_of(wanted, held.comm());
-    if (wanted.hidden < 1) refuse(fmt::format("shape->hidden is {}: 1 at least", wanted.hidden));
+    if (wanted.hidden < 1 || wanted.hidden > ops::kMostHidden)
+      refuse(fmt::format("shape->hidden is {}: it goes from 1 to {}", wanted.hidden, ops::kMostHidden));
     ops::EpBuffers buffers =
         value_of(ops::EpBuffers::allocate(held.comm(), wanted.experts, type, wanted.hidden, quant));
     made = new shmoe_ep{.held = held,

@@ -31,6 +31,9 @@ class Held {
   runtime::Communicator* comm_;
 };
 
+/// Refuses a number of experts whose tables could not be held.
+void check_experts(std::int32_t experts);
+
 /// [E] owners of a caller.
 /// Errors:  invalid_argument: an owner that is no rank
 ops::ExpertMap owned_by(const std::int32_t* owners, std::int32_t experts, std::int32_t ranks);

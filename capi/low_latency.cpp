@@ -1,7 +1,9 @@
 #include <array>
+#include <limits>
 #include <optional>
 
 #include "capi/handles.hpp"
+#include "ops/ep/rows.hpp"
 #include "ops/low_latency/buffers.hpp"
 #include "ops/low_latency/combine.hpp"
 #include "ops/low_latency/dispatch.hpp"
@@ -37,9 +39,12 @@ struct shmoe_ll {
 
 namespace {
 
+/// So many rows of ops::kMostHidden have bytes that 64 bits can count.
+constexpr std::int64_t kMostRows = std::numeric_limits<std::int32_t>::max();
+
 ops::ExpertMap routed_experts(const shmoe_ll_shape& shape, const ops::SharedExperts& shared,
                               const runtime::Communicator& comm) {
-  if (shape.experts < 1) refuse(fmt::format("shape->experts is {}: 1 at least", shape.experts));
+  check_experts(shape.experts);
   if (shape.owners != nullptr) return owned_by(shape.owners, shape.experts, comm.ranks());
   return value_of(ops::experts_behind(shared, shape.experts, comm.ranks()));
 }
@@ -111,14 +116,21 @@ shmoe_status shmoe_ll_create(shmoe_communicator* comm, const shmoe_ll_shape* sha
     const auto group_list = choice<ops::GroupList>(wanted.group_list, 2, "shape->group_list");
     const ops::SharedExperts shared{.experts = wanted.shared_experts, .ranks = wanted.shared_ranks};
     const ops::ExpertMap experts = routed_experts(wanted, shared, held.comm());
-    if (wanted.hidden < 1) refuse(fmt::format("shape->hidden is {}: 1 at least", wanted.hidden));
-    if (wanted.topk < 1) refuse(fmt::format("shape->topk is {}: 1 at least", wanted.topk));
-    if (wanted.capacity < 0 || wanted.most_tokens < 0 || wanted.most_tokens > kMostTokens) {
-      refuse(fmt::format("shape->capacity is {} and shape->most_tokens is {}: 0 or more, {} tokens at most",
-                         wanted.capacity, wanted.most_tokens, kMostTokens));
+    if (wanted.hidden < 1 || wanted.hidden > ops::kMostHidden)
+      refuse(fmt::format("shape->hidden is {}: it goes from 1 to {}", wanted.hidden, ops::kMostHidden));
+    if (wanted.topk < 1 || wanted.topk > wanted.experts)
+      refuse(fmt::format("shape->topk is {}: it goes from 1 to the {} experts", wanted.topk, wanted.experts));
+    if (shared.ranks > 0 && (shared.experts < 1 || shared.experts > shared.ranks))
+      refuse(fmt::format("shape->shared_experts is {}: it goes from 1 to shape->shared_ranks, which is {}",
+                         shared.experts, shared.ranks));
+    if (wanted.capacity < 0 || wanted.capacity > kMostRows || wanted.most_tokens < 0 ||
+        wanted.most_tokens > kMostRows) {
+      refuse(fmt::format("shape->capacity is {} and shape->most_tokens is {}: each goes from 0 to {}", wanted.capacity,
+                         wanted.most_tokens, kMostRows));
     }
     const std::int64_t capacity =
         wanted.capacity > 0 ? wanted.capacity : ops::most_rows(experts, wanted.topk, wanted.most_tokens, shared);
+    if (capacity > kMostRows) refuse(fmt::format("{} rows may come: lower shape->most_tokens", capacity));
     ops::LowLatencyBuffers buffers = value_of(ops::LowLatencyBuffers::allocate(
         held.comm(), {.capacity = capacity, .dtype = type, .hidden = wanted.hidden, .quant = quant}));
     made = new shmoe_ll{.held = held,

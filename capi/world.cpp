@@ -71,6 +71,11 @@ Result<void> outcome_of(shmoe_status status) {
 
 }  // namespace
 
+void check_experts(std::int32_t experts) {
+  constexpr std::int32_t kMost = 65536;
+  if (experts < 1 || experts > kMost) refuse(fmt::format("shape->experts is {}: it goes from 1 to {}", experts, kMost));
+}
+
 ops::ExpertMap owned_by(const std::int32_t* owners, std::int32_t experts, std::int32_t ranks) {
   return value_of(ops::ExpertMap::owned_by({owners, owners + experts}, ranks));
 }

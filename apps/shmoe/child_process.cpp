@@ -116,6 +116,7 @@ Result<Child> start_child(const ChildPlan& plan) {
 }
 
 Result<Guardian> start_guardian() {
+  ::signal(SIGCHLD, SIG_DFL);  // one that ignores it hands that down, and ends of children would go unseen
   auto lifeline = open_pipe();
   if (!lifeline) return lifeline.error();
   const pid_t pid = ::fork();

@@ -4,6 +4,7 @@
 
 #include "apps/shmoe/command.hpp"
 #include "bootstrap/rendezvous_file.hpp"
+#include "bootstrap/text.hpp"
 #include "shmem/segment.hpp"
 
 namespace shmoe::apps {
@@ -26,11 +27,13 @@ int clean(bool dry_run) {
     for (const std::string& name : meetings.live) report->live.push_back(*folder / name);
     for (const std::string& name : meetings.odd) report->odd.push_back(*folder / name);
   }
-  for (const std::string& name : report->removed) fmt::print("{} {}\n", dry_run ? "would remove" : "removed", name);
-  for (const std::string& name : report->live) fmt::print("kept {}: in use, or just being created\n", name);
+  using bootstrap::printable;  // whatever stands in /dev/shm may be called anything
+  for (const std::string& name : report->removed)
+    fmt::print("{} {}\n", dry_run ? "would remove" : "removed", printable(name));
+  for (const std::string& name : report->live) fmt::print("kept {}: in use, or just being created\n", printable(name));
   if (!report->foreign.empty())
     fmt::print("skipped {} of other users: whoever owns it runs `shmoe clean`\n", report->foreign.size());
-  for (const std::string& name : report->odd) fmt::print("skipped {}: nothing that shmoe makes\n", name);
+  for (const std::string& name : report->odd) fmt::print("skipped {}: nothing that shmoe makes\n", printable(name));
   fmt::print("{} {}, {} in use, {} of other users, {} not made by shmoe\n", report->removed.size(),
              dry_run ? "stale" : "removed", report->live.size(), report->foreign.size(), report->odd.size());
   return 0;

@@ -11,6 +11,7 @@
 #include "apps/shmoe/moe_job.hpp"
 #include "apps/shmoe/moe_options.hpp"
 #include "apps/shmoe/process_group.hpp"
+#include "bootstrap/endpoint.hpp"
 #include "bootstrap/launch.hpp"
 #include "shmem/segment.hpp"
 
@@ -70,11 +71,26 @@ Result<void> check_report_file(const MoeOptions& options) {
                .sys = errno};
 }
 
+/// Whether ranks can meet at all, in the runtime folder or where SHMOE_COMM_ID says.
+Result<void> check_meeting(std::int32_t ranks) {
+  const bootstrap::Environment environment = bootstrap::process_environment();
+  const bootstrap::Launch launch{.launcher = "shmoe",
+                                 .rank = Rank{0},
+                                 .size = ranks,
+                                 .job_id = "not-yet",
+                                 .secret = environment("SHMOE_SECRET"),
+                                 .found_by = {}};
+  if (auto endpoint = bootstrap::choose_endpoint(std::nullopt, environment, launch); !endpoint)
+    return std::move(endpoint).error();
+  return {};
+}
+
 /// What all ranks would otherwise find out for themselves.
 Result<void> check_before_start(const MoeOptions& options) {
   auto source = RoutingSource::open(options.plan.routing);
   if (auto config = config_of(options, source); !config) return std::move(config).error();
   if (!source) return std::move(source).error();
+  if (auto meeting = check_meeting(options.ranks.value_or(kDefaultRanks)); !meeting) return meeting;
   return check_report_file(options);
 }
 

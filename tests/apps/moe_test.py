@@ -242,6 +242,13 @@ class Refused(cli.Case):
             with self.subTest(words=words):
                 self.assert_one_message(run("moe", *words), part)
 
+    def test_where_ranks_cannot_meet_one_message_says_so(self):
+        outside = {**os.environ, "SHMOE_COMM_ID": "10.0.0.1:9"}
+        outside.pop("SHMOE_SECRET", None)
+        for env, part in (({**os.environ, "SHMOE_COMM_ID": "nowhere"}, "SHMOE_COMM_ID is 'nowhere'"),
+                          (outside, "set the same SHMOE_SECRET on every rank")):
+            self.assert_one_message(run("moe", "--ranks", 7, env=env), part)
+
     def test_a_bad_file_names_its_line(self):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
             file.write("1\t2\t\t1\t1\n1\tx\t\t1\t1\n")

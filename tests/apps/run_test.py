@@ -162,6 +162,11 @@ class Ends(cli.Case):
             self.assertIn(f"told to end by signal {int(number)}", err)
             self.assertTrue(all(cli.state_of(pid) is None for pid in pids))
 
+    def test_ends_are_seen_also_where_the_caller_ignores_those_of_its_children(self):
+        done = run("run", "-n", 2, "--", "sh", "-c", "exit 5",
+                   preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(done.returncode, 5, done.stderr)
+
     def test_nothing_outlives_a_killed_launcher(self):
         script = "echo $$; sleep 600 & echo $!; wait"
         with _started("-n", "3", "--no-prefix", "--", "bash", "-c", script) as launcher:
@@ -287,6 +292,10 @@ class Clean(cli.Case):
         self.until_this_clean(name, "--dry-run", says=f"would remove {name}\n", leaves=True)
         self.until_this_clean(name, says=f"removed {name}\n", leaves=False)
         self.assertTrue(other.exists())
+
+    def test_names_of_others_do_nothing_to_a_terminal(self):
+        self.object(f"shmoe.test-{os.getpid()}.\n\x1b[31mred").chmod(0o644)
+        self.assertIn(f"skipped shmoe.test-{os.getpid()}.??[31mred: nothing that shmoe makes\n", run("clean").stdout)
 
     def test_meeting_files_count(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -165,20 +165,38 @@ TEST_CASE("shapes that name no choice or nothing at all") {
     shmoe_ep* ep = nullptr;
     refused(shmoe_ep_create(alone.comm, &shape, &ep), SHMOE_INVALID_ARGUMENT, text);
   };
-  ep_refused([](shmoe_ep_shape& s) { s.experts = 0; }, "shape->experts is 0: 1 at least");
-  ep_refused([](shmoe_ep_shape& s) { s.hidden = 0; }, "shape->hidden is 0: 1 at least");
+  ep_refused([](shmoe_ep_shape& s) { s.experts = 0; }, "shape->experts is 0: it goes from 1 to 65536");
+  ep_refused([](shmoe_ep_shape& s) { s.experts = INT32_MAX; }, "shape->experts is 2147483647: it goes from 1 to 65536");
+  ep_refused([](shmoe_ep_shape& s) { s.hidden = 0; }, "shape->hidden is 0: it goes from 1 to 268435456");
+  // 4 rows of it would be 8 bytes long, by the 64 bits that are left.
+  ep_refused([](shmoe_ep_shape& s) { s.hidden = (std::int64_t{1} << 62) + 1; },
+             "shape->hidden is 4611686018427387905: it goes from 1 to 268435456");
   ep_refused([](shmoe_ep_shape& s) { s.type = SHMOE_INT32; }, "shape->type is 3: it goes from 0 to 2");
   ep_refused([](shmoe_ep_shape& s) { s.quant = -1; }, "shape->quant is -1: it goes from 0 to 1");
   ep_refused([](shmoe_ep_shape& s) { s.group_list = 2; }, "shape->group_list is 2: it goes from 0 to 1");
   static const std::int32_t owners[] = {0, 3};
   ep_refused([](shmoe_ep_shape& s) { s.owners = owners; }, "shmoe_ep_create: ");
 
+  static const std::int32_t few_owners[] = {0, 0};
   shmoe_ll_shape few = {.size = sizeof few, .experts = 2, .topk = 0, .hidden = 4};
   shmoe_ll* ll = nullptr;
-  refused(shmoe_ll_create(alone.comm, &few, &ll), SHMOE_INVALID_ARGUMENT, "shape->topk is 0: 1 at least");
+  refused(shmoe_ll_create(alone.comm, &few, &ll), SHMOE_INVALID_ARGUMENT,
+          "shape->topk is 0: it goes from 1 to the 2 experts");
   few.topk = 1;
   few.most_tokens = -1;
   refused(shmoe_ll_create(alone.comm, &few, &ll), SHMOE_INVALID_ARGUMENT, "shape->most_tokens is -1");
+  few.most_tokens = 1;
+  few.capacity = (std::int64_t{1} << 60) + 1;  // of 16 bytes a row: 16, by the 64 bits that are left
+  refused(shmoe_ll_create(alone.comm, &few, &ll), SHMOE_INVALID_ARGUMENT, "shape->capacity is 1152921504606846977");
+  few.capacity = 0;
+  few.most_tokens = INT32_MAX;
+  few.topk = 2;
+  refused(shmoe_ll_create(alone.comm, &few, &ll), SHMOE_INVALID_ARGUMENT, "4294967294 rows may come");
+  few.owners = few_owners;
+  few.shared_ranks = 1;
+  refused(shmoe_ll_create(alone.comm, &few, &ll), SHMOE_INVALID_ARGUMENT, "shape->shared_experts is 0: it goes from 1");
+  few.shared_experts = 2;
+  refused(shmoe_ll_create(alone.comm, &few, &ll), SHMOE_INVALID_ARGUMENT, "shape->shared_experts is 2: it goes from 1");
 
   shmoe_afd_shape apart = {.size = sizeof apart, .expert_ranks = 0, .attention_ranks = 1, .max_batch = 1, .hidden = 1};
   shmoe_afd* afd = nullptr;

@@ -24,6 +24,7 @@ TEST_CASE("wrong parameters are -3 and leave the handle alone") {
   wrong(385, 0, nullptr, 0, "rank 0 of 385");
   wrong(4, 4, nullptr, 0, "rank 4 of 4");
   wrong(1, 0, nullptr, 5, "server_ip_port is NULL");
+  wrong(1, 0, "127.0.0.1:10067", 1U << 31, "CamCreateComm: length is 2147483648: an address has 64 at most");
   CHECK(CamCreateComm(1, 0, nullptr, 0, nullptr) == -3);
   CHECK(CamDestroyComm(nullptr) == -3);
   const std::uint16_t* data = nullptr;

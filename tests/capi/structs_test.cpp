@@ -32,6 +32,8 @@ TEST_CASE("a struct without a size is refused, an older and a newer one are not"
   refused(start_with(config), SHMOE_INVALID_ARGUMENT, "config->size is 0: set it to the sizeof of the struct");
   config.size = 5000;
   refused(start_with(config), SHMOE_INVALID_ARGUMENT, "config->size is 5000");
+  config.size = offsetof(shmoe_config, settings) + 1;  // one byte of a pointer
+  refused(start_with(config), SHMOE_INVALID_ARGUMENT, "config->size is 9: set it to the sizeof of the struct");
 
   config.uses = 4;
   config.size = offsetof(shmoe_config, uses);  // a version that had no such field

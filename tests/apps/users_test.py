@@ -103,7 +103,8 @@ class Two_users(cli.Case):
     def test_objects_cannot_be_opened_by_the_other(self):
         job = self.start_as(A, "moe", "--ranks", 3, *SMALL, "--steps", 1000000)
         try:
-            cli.until(lambda: jobs.objects_of(job.pid) or job.poll() is not None, "the objects of A")
+            cli.until(lambda: jobs.objects_of(job.pid) or any(map(jobs.has_mapped, jobs.descendants_of(job.pid))) or
+                      job.poll() is not None, "the objects of A")
             for pid in [job.pid, *jobs.descendants_of(job.pid)]:
                 os.kill(pid, signal.SIGSTOP)
             paths = [Path("/dev/shm") / name for name in jobs.objects_of(job.pid)]  # none where they had mapped all

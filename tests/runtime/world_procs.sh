@@ -90,6 +90,16 @@ SHMOE_COMMUNICATORS=3 SHMOE_CORES=2 start overlap 4 0 3 overlap 200
 finish_well 'overlapping communicators'
 all_rounds 'overlapping communicators' overlap 4 200
 
+# A block of one rank's segment is cut off: whoever touches it first names that rank, by its number in the world.
+SHMOE_COMMUNICATORS=3 start shrunk 4 0 3 shrunk 3
+finish
+size=$(sed -n 's/^shrunk to \([0-9]*\) bytes$/\1/p' "$folder/shrunk.3")
+line=$(grep -h '^shmoe: rank [0-9]: bus error' "$folder"/shrunk.*) || fail 'nobody names the shrunk segment' "$(tail -n +1 "$folder"/shrunk.*)"
+byte=$(sed -n 's/^shmoe: rank [1-3]: bus error at byte \(0x[0-9a-f]*\) of the shared segment (.mem) of rank 3: somebody has shrunk .*/\1/p' <<<"$line")
+[[ -n $byte && $((byte)) -ge $size && $((byte)) -lt $((size + size / 2)) ]] ||
+  fail "one line about a byte behind $size of rank 3" "$line"
+echo 'passed: a segment that is cut short is named with its rank and the byte'
+
 # T77: the limit of the waits, a minute, is never reached.
 for size in 2 3; do
   last=$((size - 1))

@@ -2,6 +2,7 @@
 //
 //   barriers N          N rounds of put, barrier, check; then finalize
 //   overlap N           N rounds on two communicators of 4 ranks, {0 1 2} and {1 2 3}
+//   shrunk RANK         as overlap, but RANK cuts the block of the second communicator off its own segment
 //   across              two communicators of all ranks, the last of which calls their barriers in another order
 //   twice N             N rounds on each of two worlds of this process, which live at the same time
 //   fork N              as barriers, but before each round every rank forks a child, which tries to take part and ends
@@ -15,12 +16,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +43,7 @@ struct Plan {
   int odd_round = 0;
   bool odd_dies = false;
   bool overlap = false;
+  int shrinks = -1;
   bool compact = false;
   bool across = false;
   bool twice = false;
@@ -55,6 +59,9 @@ struct Plan {
 Plan plan_of(const std::vector<std::string>& args) {
   if (args.size() == 2 && args[0] == "barriers") return {.rounds = std::stoi(args[1])};
   if (args.size() == 2 && args[0] == "overlap") return {.rounds = std::stoi(args[1]), .overlap = true};
+  if (args.size() == 2 && args[0] == "shrunk") {
+    return {.rounds = 1'000'000, .overlap = true, .shrinks = std::stoi(args[1])};
+  }
   if (args.size() == 2 && args[0] == "compact") return {.rounds = std::stoi(args[1]), .compact = true};
   if (args.size() == 2 && args[0] == "twice") return {.rounds = std::stoi(args[1]), .twice = true};
   if (args.size() == 2 && args[0] == "fork") return {.rounds = std::stoi(args[1]), .fork = true};
@@ -70,7 +77,8 @@ Plan plan_of(const std::vector<std::string>& args) {
             .odd_dies = args[0] == "die"};
   }
   std::fputs(
-      "usage: barriers N | overlap N | compact N | across | twice N | fork N | die RANK ROUND | leave RANK ROUND | "
+      "usage: barriers N | overlap N | shrunk RANK | compact N | across | twice N | fork N | die RANK ROUND | leave "
+      "RANK ROUND | "
       "die-at-start\n",
       stderr);
   std::exit(2);
@@ -118,11 +126,29 @@ Result<std::vector<Group>> make_groups(World& world) {
   return groups;
 }
 
+/// Blocks lie one behind the other, that of the last communicator at last.
+void shrink_own_memory(int communicators) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string object = std::filesystem::read_symlink(entry, gone).string();
+    if (object.find("/shmoe.") == object.npos || object.find(".mem") == object.npos) continue;
+    const int file = std::stoi(entry.path().filename().string());
+    struct stat status {};
+    if (fstat(file, &status) != 0) continue;
+    const off_t size = status.st_size / communicators * (communicators - 1);
+    std::printf("shrunk to %lld bytes\n", static_cast<long long>(size));
+    std::fflush(stdout);
+    if (ftruncate(file, size) != 0) std::perror("ftruncate");
+  }
+}
+
 /// Both groups use the same offsets and the same rounds, each with words of its own.
-Result<void> overlap(World& world, int rounds) {
+Result<void> overlap(World& world, const Plan& plan) {
   const Result<std::vector<Group>> groups = make_groups(world);
   if (!groups) return groups.error();
-  for (int round = 1; round <= rounds; ++round) {
+  if (Result<void> met = world.all().barrier(); !met) return met;
+  if (world.rank() == Rank{plan.shrinks}) shrink_own_memory(world.config().communicators);
+  for (int round = 1; round <= plan.rounds; ++round) {
     for (const Group& group : *groups) {
       const auto salt = static_cast<std::uint64_t>(group.comm->world_rank(Rank{0}).value() + 1) << 32;
       const Result<void> done = one_round(*group.comm, group.table, salt | static_cast<std::uint64_t>(round));
@@ -262,7 +288,7 @@ Result<std::string> run(const Plan& plan) {
   Result<std::unique_ptr<World>> world = World::create(*config);
   if (!world) return world.error();
   if (plan.overlap) {
-    if (Result<void> done = overlap(**world, plan.rounds); !done) return done.error();
+    if (Result<void> done = overlap(**world, plan); !done) return done.error();
     if (Result<void> ended = (*world)->finalize(); !ended) return ended.error();
     return fmt::format("rank {} of {}: {} rounds", (*world)->rank(), (*world)->ranks(), plan.rounds);
   }

@@ -1,11 +1,7 @@
-// Worlds: several in one process, made and ended many times, and what becomes of handles.
+// Worlds: several in one process, and what becomes of handles.
 
-#include <dirent.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "tests/capi/support.hpp"
@@ -13,19 +9,6 @@
 using namespace shmoe::capi_test;
 
 namespace {
-
-std::size_t open_files() {
-  std::size_t count = 0;
-  DIR* folder = opendir("/proc/self/fd");
-  while (readdir(folder) != nullptr) ++count;
-  closedir(folder);
-  return count;
-}
-
-std::size_t mappings() {
-  std::ifstream maps("/proc/self/maps");
-  return static_cast<std::size_t>(std::count(std::istreambuf_iterator<char>(maps), {}, '\n'));
-}
 
 /// A rank of a job in which each rank is a thread that has found the others as a process does.
 shmoe_status join(const std::string& job, int rank, int size, shmoe_world** world) {
@@ -58,30 +41,6 @@ std::int32_t exchanged(shmoe_world* world, std::int32_t number) {
 }
 
 }  // namespace
-
-TEST_CASE("made and destroyed 200 times, with as many files and mappings as before") {
-  const shmoe_config config = small_config(SHMOE_USES_LOW_LATENCY);
-  const auto once = [&config] {
-    shmoe_world* world = nullptr;
-    shmoe_communicator* all = nullptr;
-    shmoe_ep* ep = nullptr;
-    const shmoe_ep_shape shape = {.size = sizeof shape, .experts = 1, .topk = 1, .hidden = 1};
-    well(shmoe_world_create(&config, &world));
-    well(shmoe_communicator_all(world, &all));
-    well(shmoe_ep_create(all, &shape, &ep));
-    well(shmoe_ep_destroy(ep));
-    well(shmoe_communicator_destroy(all));
-    well(shmoe_world_finalize(world));
-    well(shmoe_world_destroy(world));
-  };
-  // Libraries load, and the allocator grows, in the first ones.
-  for (int i = 0; i < 10; ++i) once();
-  const std::size_t files = open_files();
-  const std::size_t maps = mappings();
-  for (int i = 0; i < 200; ++i) once();
-  CHECK(open_files() == files);
-  CHECK(mappings() <= maps + 2);  // of the allocator
-}
 
 TEST_CASE("two jobs of two ranks each, all in this process at the same time") {
   const std::string jobs[] = {"capi-a-" + std::to_string(getpid()), "capi-b-" + std::to_string(getpid())};
